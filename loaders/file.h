@@ -1,0 +1,32 @@
+/* Whole files as bytes: mapped, or read. Only regular files (through symbolic links, as the hub's cache lays them) are
+ * opened; pipes, directories and devices are refused without blocking. */
+#ifndef RWK_LOADERS_FILE_H
+#define RWK_LOADERS_FILE_H
+
+#include "runtime/base/error.h"
+#include "runtime/base/memory.h"
+
+struct rwk_file {
+    const char *path;      /* a copy, for messages */
+    const void *data;      /* [size]; a valid pointer also for size 0 */
+    size_t size;
+    uint32_t load_mode;    /* enum rwk_load_mode: how data is held */
+    struct rwk_memory *memory;
+};
+
+/* load_mode as in rwk_model_options. Errors: IO. A file that changes its size while it is read is IO, too. */
+enum rwk_status rwk_file_open(struct rwk_file *ret_file, const char *path, enum rwk_load_mode load_mode,
+                              struct rwk_memory *memory, struct rwk_error *error);
+void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
+
+/* Has the pages of [offset, offset + size) brought in: in the background, or before returning. Best effort. */
+void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size, enum rwk_prefetch how);
+
+/* directory "/" name, in the arena. RWK_STATUS_FORMAT when name is absolute, empty, or climbs with "..". */
+enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory, const char *name,
+                              struct rwk_error *error);
+/* Whether something exists at the path (a broken symbolic link does, so that it is reported rather than passed over). */
+bool rwk_path_exists(const char *path);
+bool rwk_path_is_directory(const char *path);
+
+#endif

@@ -1,0 +1,256 @@
+/* Weight rows -> tensors of the files.
+ *
+ *   for each row (and layer): find the tensor by name -> check dtype and shape -> a view of the mapping (matrices), or a
+ *   float32 copy in the arena (vectors, which are small and need their offset or their place in a joined vector)
+ *
+ * The first thing that does not fit is reported with the tensor's name, what was expected and what was found. */
+#include "models/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "loaders/shards.h"
+
+struct binder {
+    struct rwk_model *model;
+    const struct rwk_arch *arch;
+    const struct rwk_facts *facts;
+    const struct rwk_weights_set *weights;
+    bool *used;
+    struct rwk_arena *arena;
+    struct rwk_error *error;
+};
+
+enum { NAME_SIZE = 192 };
+
+/* ---- names ---- */
+
+/* Formats one alternative of a row's name; the names are this project's own and short. */
+static void format_name(char *buffer, const char *prefix, const char *name, size_t n, uint32_t layer, uint32_t head)
+{
+    const uint32_t numbers[] = { layer, head };
+    size_t at = (size_t)snprintf(buffer, NAME_SIZE, "%s", prefix), used = 0;
+    for (size_t i = 0; i < n && at + 12 < NAME_SIZE; i++) {
+        if (name[i] == '%' && used < 2) {
+            at += (size_t)snprintf(buffer + at, NAME_SIZE - at, "%u", numbers[used++]);
+            i++;
+        } else {
+            buffer[at++] = name[i];
+        }
+    }
+    buffer[at] = '\0';
+}
+
+/* Tries every alternative with and without the prefix. `name` keeps the first that was tried, for messages. */
+static const struct rwk_tensor *find_tensor(const struct binder *b, const struct rwk_weight_row *row, uint32_t layer,
+                                            uint32_t head, char *name)
+{
+    char attempt[NAME_SIZE];
+    for (const char *list = row->name; *list;) {
+        size_t n = strcspn(list, "|");
+        for (int with_prefix = 1; with_prefix >= 0; with_prefix--) {
+            format_name(attempt, with_prefix ? b->arch->prefix : "", list, n, layer, head);
+            const struct rwk_tensor *tensor = rwk_weights_find(b->weights, attempt, strlen(attempt));
+            if (tensor) {
+                b->used[tensor - b->weights->tensors] = true;
+                memcpy(name, attempt, sizeof attempt);
+                return tensor;
+            }
+        }
+        list += n + (list[n] == '|');
+    }
+    format_name(name, strchr(row->name, '%') ? b->arch->prefix : "", row->name, strcspn(row->name, "|"), layer, head);
+    return NULL;
+}
+
+/* ---- shapes ---- */
+
+static uint64_t dimension(const struct rwk_facts *f, enum rwk_dimension d)
+{
+    const uint64_t q = (uint64_t)f->n_heads * f->head_dim, kv = (uint64_t)f->n_kv_heads * f->head_dim;
+    const uint64_t sizes[] = {
+        [RWK_DIM_NONE] = 1, [RWK_DIM_HIDDEN] = f->hidden_size, [RWK_DIM_WORD] = f->word_size,
+        [RWK_DIM_VOCAB] = f->vocab_size, [RWK_DIM_POSITIONS] = f->max_positions + f->request.learned_offset,
+        [RWK_DIM_Q] = q, [RWK_DIM_KV] = kv, [RWK_DIM_QKV] = q + 2 * kv, [RWK_DIM_HEAD] = f->head_dim,
+        [RWK_DIM_HEADS] = f->n_heads, [RWK_DIM_KV_HEADS] = f->n_kv_heads, [RWK_DIM_FFN] = f->ffn_size,
+        [RWK_DIM_FFN2] = 2 * (uint64_t)f->ffn_size,
+    };
+    return sizes[d];
+}
+
+static enum rwk_status check_shape(const struct binder *b, const struct rwk_tensor *t, uint64_t first, uint64_t second)
+{
+    uint32_t n_dims = second ? 2 : 1;
+    if (t->n_dims == n_dims && t->shape[0] == first && (!second || t->shape[1] == second))
+        return RWK_STATUS_OK;
+    char found[96] = "";
+    for (uint32_t i = 0, at = 0; i < t->n_dims && at < sizeof found - 24; i++)
+        at += (uint32_t)snprintf(found + at, sizeof found - at, "%s%llu", i ? ", " : "", (unsigned long long)t->shape[i]);
+    char wanted[64];
+    if (second)
+        snprintf(wanted, sizeof wanted, "%llu, %llu", (unsigned long long)first, (unsigned long long)second);
+    else
+        snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)first);
+    return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, t->file->path, t->name,
+                       "has shape [%s], but the configuration asks for [%s]", found, wanted);
+}
+
+static enum rwk_status element_of(const struct binder *b, const struct rwk_tensor *t, enum rwk_element *ret)
+{
+    switch (t->dtype) {
+    case RWK_DTYPE_F32: *ret = RWK_ELEMENT_F32; return RWK_STATUS_OK;
+    case RWK_DTYPE_F16: *ret = RWK_ELEMENT_F16; return RWK_STATUS_OK;
+    case RWK_DTYPE_BF16: *ret = RWK_ELEMENT_BF16; return RWK_STATUS_OK;
+    default:
+        return rwk_fail_on(b->error, RWK_STATUS_UNSUPPORTED, t->file->path, t->name,
+                           "weights of dtype %s are not supported", rwk_dtype_name(t->dtype));
+    }
+}
+
+/* ---- matrices ---- */
+
+static size_t element_size(enum rwk_element e) { return e == RWK_ELEMENT_F32 ? 4 : 2; }
+
+static enum rwk_status bind_matrix(const struct binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+                                   struct rwk_matrix *slots)
+{
+    uint64_t rows = dimension(b->facts, row->rows), cols = dimension(b->facts, row->cols);
+    bool transposed = row->flags & RWK_TRANSPOSED;
+    enum rwk_element element;
+    enum rwk_status status = check_shape(b, t, transposed ? cols : rows, transposed ? rows : cols);
+    if (!status)
+        status = element_of(b, t, &element);
+    if (status)
+        return status;
+    struct rwk_matrix whole = { .data = t->data, .element = element, .transposed = transposed, .rows = (uint32_t)rows,
+                                .cols = (uint32_t)cols, .stride = (size_t)(transposed ? rows : cols) };
+    if (row->flags & RWK_SPLIT_GATE_UP) {
+        whole.rows /= 2;
+        slots[RWK_M_GATE] = slots[RWK_M_UP] = whole;
+        slots[RWK_M_UP].data = (const char *)t->data + whole.rows * (transposed ? 1 : whole.stride) * element_size(element);
+    } else {
+        slots[row->slot] = whole;
+    }
+    return RWK_STATUS_OK;
+}
+
+/* ---- vectors ---- */
+
+/* Floats of the vector that a slot holds when all its parts are there. */
+static size_t vector_size(const struct binder *b, const struct rwk_weight_row *row)
+{
+    if (row->flags & RWK_PER_HEAD)
+        return (size_t)(dimension(b->facts, row->rows) * b->facts->head_dim);
+    if (row->slot == RWK_V_QKV_BIAS && strchr(row->name, '%'))
+        return rwk_qkv_size(b->model);
+    return (size_t)(dimension(b->facts, row->rows) * dimension(b->facts, row->cols));
+}
+
+/* Where a part begins in its slot's vector. */
+static size_t vector_offset(const struct binder *b, const struct rwk_weight_row *row, uint32_t head)
+{
+    size_t q = (size_t)dimension(b->facts, RWK_DIM_Q), kv = (size_t)dimension(b->facts, RWK_DIM_KV);
+    return row->flags & RWK_PART_K ? q : row->flags & RWK_PART_V ? q + kv :
+           row->flags & RWK_PER_HEAD ? (size_t)head * b->facts->head_dim : 0;
+}
+
+static enum rwk_status bind_vector(const struct binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+                                   uint32_t head, const float **slot)
+{
+    enum rwk_element element;
+    uint64_t rows = row->flags & RWK_PER_HEAD ? b->facts->head_dim : dimension(b->facts, row->rows);
+    uint64_t cols = row->cols != RWK_DIM_NONE ? dimension(b->facts, row->cols) : 0;
+    enum rwk_status status = check_shape(b, t, rows, cols);
+    if (!status)
+        status = element_of(b, t, &element);
+    if (status)
+        return status;
+    size_t n = (size_t)(rows * (cols ? cols : 1)), whole = vector_size(b, row);
+    float *vector = (float *)*slot;
+    if (!vector) {
+        vector = rwk_arena_calloc(b->arena, rwk_round_up(whole, RWK_VECTOR_FLOATS), sizeof *vector);
+        if (!vector)
+            return rwk_fail_nomem(b->error, whole * sizeof *vector);
+        b->model->copied_bytes += whole * sizeof *vector;
+        *slot = vector;
+    }
+    float *part = vector + vector_offset(b, row, head);
+    b->model->kernels->widen[element](part, t->data, n);
+    if (row->flags & RWK_NORM_WEIGHT && b->facts->norm_weight_offset != 0)
+        for (size_t i = 0; i < n; i++)
+            part[i] += b->facts->norm_weight_offset;
+    return RWK_STATUS_OK;
+}
+
+/* ---- rows ---- */
+
+static enum rwk_status missing(const struct binder *b, const char *name)
+{
+    return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, b->weights->n_files ? b->weights->files[0].path : NULL, name,
+                       "the tensor is missing");
+}
+
+static enum rwk_status bind_row(const struct binder *b, const struct rwk_weight_row *row, uint32_t layer,
+                                struct rwk_matrix *matrices, const float **vectors)
+{
+    char name[NAME_SIZE];
+    uint32_t parts = row->flags & RWK_PER_HEAD ? (uint32_t)dimension(b->facts, row->rows) : 1;
+    for (uint32_t part = 0; part < parts; part++) {
+        const struct rwk_tensor *t = find_tensor(b, row, layer, part, name);
+        if (!t && row->flags & (RWK_OPTIONAL | RWK_OR_TIED))
+            return RWK_STATUS_OK;
+        if (!t)
+            return missing(b, name);
+        enum rwk_status status = row->is_matrix ? bind_matrix(b, row, t, matrices)
+                                                : bind_vector(b, row, t, part, &vectors[row->slot]);
+        if (status)
+            return status;
+    }
+    return RWK_STATUS_OK;
+}
+
+/* The embedding and the head: either stands in for the other where the configuration ties them. Where both are in the file
+ * each keeps its own, as the reference does. */
+static enum rwk_status tie(const struct binder *b)
+{
+    struct rwk_matrix *embed = &b->model->matrix[RWK_M_EMBED], *head = &b->model->matrix[RWK_M_HEAD];
+    if (!head->data && b->facts->tied)
+        *head = *embed;
+    if (!embed->data && b->facts->tied)
+        *embed = *head;
+    for (const struct rwk_weight_row *row = b->arch->weights; row->name; row++) {
+        bool is_table = row->is_matrix && !strchr(row->name, '%');
+        if (is_table && (row->slot == RWK_M_EMBED || row->slot == RWK_M_HEAD) && !b->model->matrix[row->slot].data) {
+            char name[NAME_SIZE];
+            find_tensor(b, row, 0, 0, name);
+            return missing(b, name);
+        }
+    }
+    return RWK_STATUS_OK;
+}
+
+static bool wanted(const struct binder *b, const struct rwk_weight_row *row)
+{
+    bool global = !strchr(row->name, '%');
+    return !(global && row->is_matrix && row->slot == RWK_M_POSITION && strcmp(b->facts->position, "learned") != 0);
+}
+
+enum rwk_status rwk_bind(struct rwk_model *model, const struct rwk_arch *arch, const struct rwk_facts *facts,
+                         const struct rwk_weights_set *weights, bool *used, struct rwk_arena *arena, struct rwk_error *error)
+{
+    struct binder b = { model, arch, facts, weights, used, arena, error };
+    enum rwk_status status = RWK_STATUS_OK;
+    for (const struct rwk_weight_row *row = arch->weights; row->name && !status; row++) {
+        if (!wanted(&b, row))
+            continue;
+        if (!strchr(row->name, '%')) {
+            struct rwk_weight_row table = *row;
+            if (row->is_matrix && row->slot == RWK_M_EMBED && facts->tied)
+                table.flags |= RWK_OR_TIED;
+            status = bind_row(&b, &table, 0, model->matrix, model->vector);
+            continue;
+        }
+        for (uint32_t l = 0; l < facts->n_layers && !status; l++)
+            status = bind_row(&b, row, l, model->layers[l].matrix, model->layers[l].vector);
+    }
+    return status ? status : tie(&b);
+}

@@ -1,0 +1,25 @@
+/* What models/ keeps behind an open model. */
+#ifndef RWK_MODELS_OPEN_H
+#define RWK_MODELS_OPEN_H
+
+#include "loaders/shards.h"
+#include "models/arch.h"
+
+struct rwk_opened {
+    struct rwk_model model;
+    struct rwk_memory memory;
+    struct rwk_arena arena;         /* config, facts, position tables, widened vectors */
+    struct rwk_weights_set weights;
+    bool *used;                     /* [weights.n_tensors] */
+    const struct rwk_arch *arch;
+};
+
+/* A JSON file of the directory (directory NULL: `name` is the path itself) as a tree in the arena. */
+enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const char *directory,
+                                const char *name, struct rwk_arena *arena, struct rwk_error *error);
+
+enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struct rwk_facts *facts,
+                                   const struct rwk_node *config, const char *file, struct rwk_arena *arena,
+                                   struct rwk_error *error);
+
+#endif

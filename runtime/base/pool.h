@@ -1,0 +1,27 @@
+/* Work spread over threads: the host's executor, a pool of ours, or the calling thread.
+ *
+ *   rwk_run(executor, n_tasks, fn, arg): fn on disjoint ranges covering [0, n_tasks), on up to n_workers workers; returns
+ *   when all are done.
+ *
+ * Who makes each transition, in a pool of n threads (n - 1 of ours and the caller):
+ *   caller    writes the job, then publishes it by raising `epoch` (release); works on it as worker 0; waits until every
+ *             worker's own `done` equals the epoch.
+ *   worker i  waits for the epoch to move: spins for a bounded time, then sleeps on a futex-like wait; runs its share; stores
+ *             the epoch to its own `done` (its own cache line).
+ * Ranges are contiguous and static first, then stolen in small pieces from the ends of others, so that a slow core does not
+ * hold up the rest; results never depend on who ran what. */
+#ifndef RWK_BASE_POOL_H
+#define RWK_BASE_POOL_H
+
+#include <ropewalk/ropewalk.h>
+
+struct rwk_executor {
+    struct rwk_pool *pool;    /* or NULL */
+    rwk_parallel_fn parallel; /* or NULL; pool and parallel both NULL: the calling thread, n_workers = 1 */
+    void *parallel_data;
+    uint32_t n_workers;
+};
+
+void rwk_run(const struct rwk_executor *executor, uint32_t n_tasks, rwk_task_fn fn, void *arg);
+
+#endif

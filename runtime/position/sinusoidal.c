@@ -1,0 +1,47 @@
+/* Sines and cosines added to the token embedding, in the three layouts that checkpoints use (d: hidden size, m < d/2):
+ *
+ *   interleaved  a = p / 10000^(2m/d);                 x[2m] += sin a, x[2m+1] += cos a     Vaswani et al. 2017, 3.5
+ *   halves       the same angles;                      x[m] += sin a, x[d/2+m] += cos a     CTRL, Marian
+ *   fairseq      a = (p + 2) exp(-m ln 10000/(d/2-1)); x[m] += sin a, x[d/2+m] += cos a     XGLM (two rows are reserved)
+ *
+ * Frequencies and the product with the position are float32, as the references build their tables; an odd last element gets
+ * nothing. */
+#include "runtime/position/schemes.h"
+
+#include <math.h>
+#include "runtime/kernels/angles.h"
+
+enum { FAIRSEQ_OFFSET = 2 };
+
+static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_position_request *request,
+                               struct rwk_arena *arena, struct rwk_error *error)
+{
+    uint32_t half = plan->hidden_size / 2;
+    if (half < 2)
+        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "sinusoidal positions need a hidden size of at least 4");
+    plan->sinusoid = request->sinusoid;
+    plan->sinusoid_freq = rwk_arena_alloc(arena, half * sizeof *plan->sinusoid_freq);
+    if (!plan->sinusoid_freq)
+        return rwk_fail_nomem(error, half * sizeof *plan->sinusoid_freq);
+    float step = (float)(log(10000.0) / (half - 1));
+    for (uint32_t m = 0; m < half; m++)
+        plan->sinusoid_freq[m] = plan->sinusoid == RWK_SINUSOID_FAIRSEQ
+                                     ? (float)exp((double)((float)m * -step))
+                                     : (float)(1 / pow(10000.0, 2.0 * m / plan->hidden_size));
+    return RWK_STATUS_OK;
+}
+
+static void embed(const struct rwk_position_plan *plan, uint64_t position, float *x)
+{
+    uint32_t half = plan->hidden_size / 2;
+    float p = (float)(position + (plan->sinusoid == RWK_SINUSOID_FAIRSEQ ? FAIRSEQ_OFFSET : 0));
+    for (uint32_t m = 0; m < half; m++) {
+        double s, c;
+        rwk_sincos((double)(p * plan->sinusoid_freq[m]), &s, &c);
+        bool interleaved = plan->sinusoid == RWK_SINUSOID_INTERLEAVED;
+        x[interleaved ? 2 * m : m] += (float)s;
+        x[interleaved ? 2 * m + 1 : half + m] += (float)c;
+    }
+}
+
+const struct rwk_position_scheme rwk_position_sinusoidal = { .name = "sinusoidal", .prepare = prepare, .embed = embed };
