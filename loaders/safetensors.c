@@ -336,7 +336,7 @@ static enum rwk_status header_length(const struct rwk_file *file, uint64_t *ret,
 enum rwk_status rwk_safetensors_parse(struct rwk_tensor **ret_tensors, size_t *ret_count, const struct rwk_file *file,
                                       struct rwk_arena *arena, struct rwk_error *error)
 {
-    uint64_t n;
+    uint64_t n = 0;
     enum rwk_status status = header_length(file, &n, error);
     if (status)
         return status;

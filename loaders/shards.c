@@ -199,7 +199,7 @@ static enum rwk_status take_tensors(struct index *x, size_t begin, size_t end, s
 static enum rwk_status open_shards(struct index *x, enum rwk_load_mode mode)
 {
     struct rwk_weights_set *set = x->set;
-    size_t n_files;
+    size_t n_files = 0;
     enum rwk_status status = sort_entries(x, &n_files);
     if (status)
         return status;
