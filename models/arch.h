@@ -42,7 +42,7 @@ struct rwk_facts {
 
     /* for `finish` only: raw values of keys that decide something; read by rows into these */
     bool flag[4];
-    double number[4];
+    double number[2];
 
     /* by layer, [n_layers]; made after the config rows, before finish: window, attention_scale, rope table 0 */
     struct rwk_layer_facts {
@@ -62,7 +62,10 @@ enum rwk_key_type {
     RWK_KEY_ONLY_BOOL    /* the same for a boolean; null counts as absent */
 };
 
-enum { RWK_REQUIRED = 1, RWK_ZERO_IS_ABSENT = 2 };
+enum {
+    RWK_REQUIRED = 1,
+    RWK_NULL_IS_OFF = 2 /* a key that is there and null means 0, not the fallback */
+};
 
 /* One config key. `keys`: alternatives separated by '|', the first that is present and not null counts; dots descend into
  * objects. */

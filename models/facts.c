@@ -23,12 +23,16 @@ static bool next_name(const char **list, char *buffer, size_t capacity)
     return true;
 }
 
-static const struct rwk_node *find_key(const struct rwk_node *config, const char *keys, char *key, size_t capacity)
+/* The first of the keys that is present and not null; *ret_null: one was there, but null. */
+static const struct rwk_node *find_key(const struct rwk_node *config, const char *keys, char *key, size_t capacity,
+                                       bool *ret_null)
 {
+    *ret_null = false;
     while (next_name(&keys, key, capacity)) {
         const struct rwk_node *node = rwk_tree_find(config, key);
         if (node && node->type != RWK_JSON_NULL)
             return node;
+        *ret_null |= node != NULL;
     }
     return NULL;
 }
@@ -65,8 +69,7 @@ static enum rwk_status read_number(const struct rwk_config_row *row, const struc
     if (whole && !node->is_integer)
         return rwk_fail_on(error, RWK_STATUS_FORMAT, file, key, "must be an integer, is %.40s", node->string);
     double value = whole ? (double)node->integer : node->number;
-    bool absent = value == 0 && row->flags & RWK_ZERO_IS_ABSENT;
-    if (!absent && !(value >= row->min && value <= row->max))
+    if (!(value >= row->min && value <= row->max))
         return rwk_fail_on(error, RWK_STATUS_RANGE, file, key, "%.40s is out of range", node->string);
     if (row->type == RWK_KEY_U32)
         *(uint32_t *)field = (uint32_t)node->integer;
@@ -88,13 +91,13 @@ static enum rwk_status check_only(const struct rwk_config_row *row, const struct
                 : rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, key, "this value is not supported");
 }
 
-static void set_fallback(const struct rwk_config_row *row, void *field)
+static void set_value(const struct rwk_config_row *row, double value, void *field)
 {
     switch (row->type) {
-    case RWK_KEY_U32: *(uint32_t *)field = (uint32_t)row->fallback; break;
-    case RWK_KEY_U64: *(uint64_t *)field = (uint64_t)row->fallback; break;
-    case RWK_KEY_F64: *(double *)field = row->fallback; break;
-    case RWK_KEY_BOOL: *(bool *)field = row->fallback != 0; break;
+    case RWK_KEY_U32: *(uint32_t *)field = (uint32_t)value; break;
+    case RWK_KEY_U64: *(uint64_t *)field = (uint64_t)value; break;
+    case RWK_KEY_F64: *(double *)field = value; break;
+    case RWK_KEY_BOOL: *(bool *)field = value != 0; break;
     case RWK_KEY_ACTIVATION: case RWK_KEY_ONLY_NUMBER: case RWK_KEY_ONLY_BOOL: break; /* the trait stays */
     }
 }
@@ -104,14 +107,15 @@ static enum rwk_status read_row(struct rwk_facts *facts, const struct rwk_config
 {
     char key[96];
     void *field = (char *)facts + row->field;
-    const struct rwk_node *node = find_key(config, row->keys, key, sizeof key);
+    bool null;
+    const struct rwk_node *node = find_key(config, row->keys, key, sizeof key, &null);
     if (!node && row->flags & RWK_REQUIRED) {
         const char *names = row->keys;
         next_name(&names, key, sizeof key);
         return rwk_fail_on(error, RWK_STATUS_FORMAT, file, key, "the key is missing");
     }
     if (!node) {
-        set_fallback(row, field);
+        set_value(row, null && row->flags & RWK_NULL_IS_OFF ? 0 : row->fallback, field);
         return RWK_STATUS_OK;
     }
     switch (row->type) {
@@ -157,24 +161,11 @@ static enum rwk_status complete_shapes(struct rwk_facts *f, const char *file, st
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status refuse_quantised(const struct rwk_node *config, const char *file, struct rwk_error *error)
-{
-    static const char *const keys[] = { "quantization_config", "quantization", "compression_config" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const struct rwk_node *node = rwk_tree_member(config, keys[i]);
-        const struct rwk_node *method = rwk_tree_find(node, "quant_method");
-        if (node && node->type != RWK_JSON_NULL)
-            return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, keys[i], "weights quantised by \"%.40s\" are not "
-                               "supported", method && method->type == RWK_JSON_STRING ? method->string : "?");
-    }
-    return RWK_STATUS_OK;
-}
-
 enum rwk_status rwk_facts_read(struct rwk_facts *ret_facts, const struct rwk_arch *arch, const struct rwk_node *config,
                                const char *file, struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_facts facts = arch->traits;
-    enum rwk_status status = refuse_quantised(config, file, error);
+    enum rwk_status status = RWK_STATUS_OK;
     for (const struct rwk_config_row *row = arch->config; row->keys && !status; row++)
         status = read_row(&facts, row, config, file, error);
     if (!status)

@@ -10,15 +10,24 @@
 #define RWK_MAX_WIDTH 16777216
 #define RWK_MAX_POSITIONS 1099511627776.0
 
-#define RWK_LLAMA_SHAPE_ROWS \
-    { "num_hidden_layers", RWK_KEY_U32, RWK_FIELD(n_layers), RWK_REQUIRED, 0, 1, RWK_MAX_LAYERS }, \
-    { "hidden_size", RWK_KEY_U32, RWK_FIELD(hidden_size), RWK_REQUIRED, 0, 1, RWK_MAX_WIDTH }, \
-    { "num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), RWK_REQUIRED, 0, 1, RWK_MAX_WIDTH }, \
-    { "num_key_value_heads", RWK_KEY_U32, RWK_FIELD(n_kv_heads), 0, 0, 1, RWK_MAX_WIDTH }, \
-    { "head_dim", RWK_KEY_U32, RWK_FIELD(head_dim), 0, 0, 1, RWK_MAX_WIDTH }, \
-    { "intermediate_size", RWK_KEY_U32, RWK_FIELD(ffn_size), RWK_REQUIRED, 0, 1, RWK_MAX_WIDTH }, \
-    { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), RWK_REQUIRED, 0, 1, INT32_MAX }, \
-    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1, RWK_MAX_POSITIONS }
+/* Shapes under LLaMA's names; the numbers are the class defaults of the reference. */
+#define RWK_SHAPE_ROWS(layers, hidden, heads, kv_heads, dim, ffn, vocab, positions) \
+    { "num_hidden_layers", RWK_KEY_U32, RWK_FIELD(n_layers), 0, layers, 1, RWK_MAX_LAYERS }, \
+    { "hidden_size", RWK_KEY_U32, RWK_FIELD(hidden_size), 0, hidden, 1, RWK_MAX_WIDTH }, \
+    { "num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, heads, 1, RWK_MAX_WIDTH }, \
+    { "num_key_value_heads", RWK_KEY_U32, RWK_FIELD(n_kv_heads), 0, kv_heads, 1, RWK_MAX_WIDTH }, \
+    { "head_dim", RWK_KEY_U32, RWK_FIELD(head_dim), 0, dim, 1, RWK_MAX_WIDTH }, \
+    { "intermediate_size", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, ffn, 1, RWK_MAX_WIDTH }, \
+    { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, vocab, 1, INT32_MAX }, \
+    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, positions, 1, RWK_MAX_POSITIONS }
+#define RWK_EPS_ROW(key, value) { key, RWK_KEY_F64, RWK_FIELD(norm_eps), 0, value, 0, 1 }
+#define RWK_TIED_ROW(value) { "tie_word_embeddings", RWK_KEY_BOOL, RWK_FIELD(tied), 0, value, 0, 0 }
+#define RWK_ACTIVATION_ROW(key) { key, RWK_KEY_ACTIVATION, RWK_FIELD(activation), 0, 0, 0, 0 }
+#define RWK_NUMBER_ROW(key, name, value, least, most) { key, RWK_KEY_F64, RWK_FIELD(name), 0, value, least, most }
+#define RWK_FLAG_ROW(key, which, value) { key, RWK_KEY_BOOL, RWK_FIELD(flag[which]), 0, value, 0, 0 }
+/* A window that is on unless the config says null. */
+#define RWK_WINDOW_ROW(value) \
+    { "sliding_window", RWK_KEY_U64, RWK_FIELD(window), RWK_NULL_IS_OFF, value, 1, RWK_MAX_POSITIONS }
 
 #define RWK_LLAMA_TRAITS \
     .norm = RWK_NORM_RMS, .block = RWK_BLOCK_SEQUENTIAL, .qkv = RWK_QKV_CONCAT, .gated = true, \
@@ -55,5 +64,38 @@
 #define RWK_LLAMA_PRE_NORM_ROWS \
     RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
     RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT)
+
+
+/* The same norms with biases, for families that took LLaMA's names but not its RMS norm. */
+#define RWK_LLAMA_NORM_BIAS_ROWS \
+    RWK_VECTOR("norm.bias", RWK_V_FINAL_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL), \
+    RWK_VECTOR("layers.%u.input_layernorm.bias", RWK_V_ATTN_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL), \
+    RWK_VECTOR("layers.%u.post_attention_layernorm.bias", RWK_V_FFN_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL)
+
+/* A matrix and its bias, where the file has one. */
+#define RWK_LINEAR(name, slot, bias_slot, rows, cols, flags) \
+    RWK_MATRIX(name ".weight", slot, rows, cols, flags), RWK_VECTOR(name ".bias", bias_slot, rows, RWK_OPTIONAL)
+/* A norm's weight and bias, where the file has them. */
+#define RWK_NORM(name, slot, flags) \
+    RWK_VECTOR(name ".weight", slot, RWK_DIM_HIDDEN, flags), RWK_VECTOR(name ".bias", (slot) + 1, RWK_DIM_HIDDEN, RWK_OPTIONAL)
+
+/* q, k, v and o as separate matrices below `base`, the last under a name of its own. */
+#define RWK_QKVO_ROWS(base, o) \
+    RWK_LINEAR(base "q_proj", RWK_M_Q, RWK_V_QKV_BIAS, RWK_DIM_Q, RWK_DIM_HIDDEN, 0), \
+    RWK_MATRIX(base "k_proj.weight", RWK_M_K, RWK_DIM_KV, RWK_DIM_HIDDEN, 0), \
+    RWK_VECTOR(base "k_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, RWK_OPTIONAL | RWK_PART_K), \
+    RWK_MATRIX(base "v_proj.weight", RWK_M_V, RWK_DIM_KV, RWK_DIM_HIDDEN, 0), \
+    RWK_VECTOR(base "v_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, RWK_OPTIONAL | RWK_PART_V), \
+    RWK_LINEAR(base o, RWK_M_O, RWK_V_O_BIAS, RWK_DIM_HIDDEN, RWK_DIM_Q, 0)
+#define RWK_FFN_ROWS(up, down) \
+    RWK_LINEAR(up, RWK_M_UP, RWK_V_UP_BIAS, RWK_DIM_FFN, RWK_DIM_HIDDEN, 0), \
+    RWK_LINEAR(down, RWK_M_DOWN, RWK_V_DOWN_BIAS, RWK_DIM_HIDDEN, RWK_DIM_FFN, 0)
+#define RWK_HEAD_ROW(name) RWK_MATRIX(name, RWK_M_HEAD, RWK_DIM_VOCAB, RWK_DIM_WORD, RWK_OR_TIED)
+#define RWK_EMBED_ROW(name) RWK_MATRIX(name, RWK_M_EMBED, RWK_DIM_VOCAB, RWK_DIM_WORD, 0)
+#define RWK_POSITION_ROW(name) RWK_MATRIX(name, RWK_M_POSITION, RWK_DIM_POSITIONS, RWK_DIM_HIDDEN, 0)
+
+/* Scales that do nothing. */
+#define RWK_PLAIN_SCALES .embed_scale = 1, .residual_scale = 1, .logit_scale = 1
+#define RWK_PRE_NORMS RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM
 
 #endif

@@ -5,10 +5,10 @@
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
-    RWK_LLAMA_SHAPE_ROWS,
-    { "hidden_act", RWK_KEY_ACTIVATION, RWK_FIELD(activation), 0, 0, 0, 0 },
-    { "rms_norm_eps", RWK_KEY_F64, RWK_FIELD(norm_eps), 0, 1e-6, 0, 1 },
-    { "tie_word_embeddings", RWK_KEY_BOOL, RWK_FIELD(tied), 0, 0, 0, 0 },
+    RWK_SHAPE_ROWS(32, 4096, 32, 0, 0, 11008, 32000, 2048),
+    RWK_ACTIVATION_ROW("hidden_act"),
+    RWK_EPS_ROW("rms_norm_eps", 1e-6),
+    RWK_TIED_ROW(0),
     { 0 },
 };
 

@@ -246,6 +246,20 @@ static uint64_t count_parameters(const struct rwk_opened *o)
     return n;
 }
 
+/* Weights in the packed forms of other tools; their plan can be told, their numbers not. */
+static enum rwk_status refuse_quantised(const struct rwk_node *config, const char *file, struct rwk_error *error)
+{
+    static const char *const keys[] = { "quantization_config", "quantization", "compression_config" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct rwk_node *node = rwk_tree_member(config, keys[i]);
+        const struct rwk_node *method = rwk_tree_find(node, "quant_method");
+        if (node && node->type != RWK_JSON_NULL)
+            return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, keys[i], "weights quantised by \"%.40s\" are not "
+                               "supported", method && method->type == RWK_JSON_STRING ? method->string : "?");
+    }
+    return RWK_STATUS_OK;
+}
+
 static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const struct rwk_model_options *options,
                                   struct rwk_error *error)
 {
@@ -264,6 +278,8 @@ static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const 
     enum rwk_status status = rwk_config_load(&config, &file, path, "config.json", &o->arena, error);
     if (!status)
         status = rwk_arch_find(&arch, config, file, error);
+    if (!status)
+        status = refuse_quantised(config, file, error);
     if (!status)
         status = rwk_facts_read(&facts, arch, config, file, &o->arena, error);
     if (!status)

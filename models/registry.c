@@ -1,14 +1,16 @@
-/* The list of families, and finding one for a config. */
+/* The families, and finding one for a config. families.list has a line for each. */
 #include "models/arch.h"
 
 #include <string.h>
 
-extern const struct rwk_arch rwk_arch_gpt2, rwk_arch_llama, rwk_arch_bloom;
+#define FAMILY(name) extern const struct rwk_arch rwk_arch_##name;
+#include "models/families.list"
+#undef FAMILY
 
 static const struct rwk_arch *const archs[] = {
-    &rwk_arch_gpt2,
-    &rwk_arch_llama,
-    &rwk_arch_bloom,
+#define FAMILY(name) &rwk_arch_##name,
+#include "models/families.list"
+#undef FAMILY
 };
 
 static bool is_listed(const char *list, const char *name)

@@ -135,8 +135,8 @@ static enum rwk_status read_numbers(const struct reader *r, const struct rwk_nod
 }
 
 /* original_max_position_embeddings, for the types that it means something to. */
-static enum rwk_status read_original(const struct reader *r, const struct rwk_node *dict, uint64_t otherwise,
-                                     struct rwk_rope_request *q)
+static enum rwk_status read_original(const struct reader *r, const struct rwk_node *dict, const struct rwk_rope_keys *keys,
+                                     uint64_t otherwise, struct rwk_rope_request *q)
 {
     static const char key[] = "original_max_position_embeddings";
     const struct rwk_node *node = rwk_tree_member(r->config, key);
@@ -144,7 +144,9 @@ static enum rwk_status read_original(const struct reader *r, const struct rwk_no
     bool takes = q->type == RWK_ROPE_YARN || q->type == RWK_ROPE_LLAMA3 || q->type == RWK_ROPE_LONGROPE;
     if (r->config && !takes)
         return RWK_STATUS_OK;
-    if (!present(node))
+    if (!present(node) && keys->default_original)
+        original = keys->default_original;
+    else if (!present(node))
         node = rwk_tree_member(dict, key);
     enum rwk_status status = positions(r, node, &original);
     if (!status && (takes || present(node)))
@@ -196,7 +198,7 @@ static enum rwk_status read_dict(const struct reader *r, const struct rwk_node *
                         &q->theta);
     }
     if (!status)
-        status = read_original(r, dict, request->max_position_embeddings, q);
+        status = read_original(r, dict, keys, request->max_position_embeddings, q);
     return status ? status : read_rotary_dim(r, dict, keys, request->head_dim, q);
 }
 

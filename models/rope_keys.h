@@ -16,6 +16,7 @@ struct rwk_rope_keys {
     const char *rotary_dim_key;  /* the rotated dimensions as a number of their own (GPT-J), or NULL */
     uint32_t default_rotary_dim;
     bool interleaved;
+    uint64_t default_original;   /* a class default that counts like a top-level key (Phi-3: 4096); 0: none */
     bool su_is_longrope;         /* old names of Phi-3: "su" and "yarn" mean longrope */
     /* Two tables, "full_attention" and "sliding_attention"; the latter's theta when the config is of the old generation. */
     bool by_layer_type;

@@ -124,8 +124,13 @@ static int make_session(struct job *j)
     if (j->n_prompt > context)
         return fail("prompt: %zu tokens do not fit a context of %llu", j->n_prompt, (unsigned long long)context);
     session_options(o, j->pool, &so);
-    /* The last generated token's own position is never used. */
+    /* The last generated token's own position is never used. Tokens asked for in so many words may go beyond what the plan
+     * is made for, where no table ends. */
     uint64_t wanted = j->n_prompt + (j->max_new ? j->max_new - 1 : 0);
+    if (wanted > context && !o->context && options_given(o, "max-new-tokens") && info.context_limit == UINT64_MAX) {
+        context = wanted;
+        check_context(o, j->model, context);
+    }
     so.context = wanted < context ? wanted : context;
     if (rwk_session_create(&j->session, j->model, &so, &j->error))
         return fail_job(j);
