@@ -18,6 +18,10 @@ void print_json_string(FILE *to, const char *text, size_t size)
             fputs("\\n", to);
         else if (c < 0x20 || c == 0x7f)
             fprintf(to, "\\u%04x", c);
+        else if (c == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] == 0x85) /* what some take for an end of line */
+            fputs("\\u0085", to), i++;
+        else if (c == 0xe2 && i + 2 < size && (unsigned char)text[i + 1] == 0x80 && ((unsigned char)text[i + 2] & 0xfe) == 0xa8)
+            fprintf(to, "\\u20%x", (unsigned char)text[i + 2] & 0x3f), i += 2;
         else
             fputc(c, to);
     }

@@ -1,13 +1,130 @@
-#include "runtime/base/error.h"
-enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **t, const char *path, const struct rwk_tokenizer_options *o, struct rwk_error *error) { (void)t; (void)o; return rwk_fail(error, RWK_STATUS_UNSUPPORTED, path, "no tokenizer yet"); }
-void rwk_tokenizer_close(struct rwk_tokenizer **t) { (void)t; }
-uint32_t rwk_tokenizer_special(const struct rwk_tokenizer *t, enum rwk_special r) { (void)t; (void)r; return RWK_TOKEN_NONE; }
-enum rwk_status rwk_tokenizer_encode(const struct rwk_tokenizer *t, const char *text, size_t size, uint32_t flags, uint32_t *ids, size_t cap, struct rwk_span *spans, size_t *n, struct rwk_error *e) { (void)t;(void)text;(void)size;(void)flags;(void)ids;(void)cap;(void)spans;(void)n; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-enum rwk_status rwk_tokenizer_decode(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n_ids, uint32_t flags, char *text, size_t cap, size_t *n, struct rwk_error *e) { (void)t;(void)ids;(void)n_ids;(void)flags;(void)text;(void)cap;(void)n; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-enum rwk_status rwk_tokenizer_piece(const struct rwk_tokenizer *t, uint32_t id, struct rwk_piece *p) { (void)t;(void)id;(void)p; return RWK_STATUS_RANGE; }
-enum rwk_status rwk_stream_create(struct rwk_stream **s, struct rwk_tokenizer *t, uint32_t f, struct rwk_error *e) { (void)s;(void)t;(void)f; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-void rwk_stream_close(struct rwk_stream **s) { (void)s; }
-enum rwk_status rwk_stream_add_stop(struct rwk_stream *s, const char *t, size_t n, struct rwk_error *e) { (void)s;(void)t;(void)n; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-enum rwk_status rwk_stream_prime(struct rwk_stream *s, const uint32_t *i, size_t n, struct rwk_error *e) { (void)s;(void)i;(void)n; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-enum rwk_status rwk_stream_push(struct rwk_stream *s, uint32_t id, const char **t, size_t *n, int *st, struct rwk_error *e) { (void)s;(void)id;(void)t;(void)n;(void)st; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
-enum rwk_status rwk_stream_flush(struct rwk_stream *s, const char **t, size_t *n, struct rwk_error *e) { (void)s;(void)t;(void)n; return rwk_fail(e, RWK_STATUS_UNSUPPORTED, 0, "no"); }
+/* Opening, sharing and asking a tokenizer. */
+#include "loaders/tokenizer/internal.h"
+
+#include <string.h>
+
+void rwk_tokenizer_options_init(struct rwk_tokenizer_options *options)
+{
+    *options = (struct rwk_tokenizer_options){ .size = sizeof *options };
+}
+
+static void destroy(struct rwk_tokenizer *t)
+{
+    struct rwk_memory memory;
+    for (size_t i = 0; i < t->normalizer.n; i++)
+        rwk_pattern_free(t->normalizer.items[i].pattern);
+    for (size_t i = 0; i < t->splitter.n; i++)
+        rwk_pattern_free(t->splitter.items[i].pattern);
+    for (size_t i = 0; i < t->n_decoder; i++)
+        rwk_pattern_free(t->decoder[i].pattern);
+    void *blocks[] = { t->normalizer.items, t->splitter.items, t->decoder, t->entries, t->buckets, t->added, t->merges,
+                       t->prefix_ids, t->suffix_ids };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        rwk_free(&t->memory, blocks[i]);
+    rwk_buffer_finish(&t->raw_trie.nodes);
+    rwk_buffer_finish(&t->normalized_trie.nodes);
+    rwk_buffer_finish(&t->pieces.nodes);
+    rwk_arena_finish(&t->arena);
+    rwk_memory_init(&memory, &t->memory.host, 0);
+    rwk_free(&memory, t);
+}
+
+static bool has(struct rwk_tokenizer *t, const char *directory, const char *name, char **ret_path)
+{
+    return rwk_path_join(ret_path, &t->arena, directory, name, NULL) == RWK_STATUS_OK && rwk_path_exists(*ret_path);
+}
+
+static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error)
+{
+    char *path = NULL, *merges = NULL;
+    enum rwk_status status;
+    if (has(t, directory, "tokenizer.json", &path)) {
+        status = rwk_load_json(t, path, error);
+        return status ? status : rwk_load_config(t, directory, true, error);
+    }
+    if (has(t, directory, "vocab.json", &path) && has(t, directory, "merges.txt", &merges))
+        status = rwk_load_two_files(t, directory, error);
+    else if (has(t, directory, "tokenizer.model", &path))
+        status = rwk_load_sentencepiece(t, path, error);
+    else
+        return rwk_fail(error, RWK_STATUS_IO, directory, "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
+                        "merges.txt, nor tokenizer.model");
+    return status ? status : rwk_load_config(t, directory, false, error);
+}
+
+static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)
+{
+    size_t n = strlen(path);
+    if (rwk_path_is_directory(path))
+        return load_directory(t, path, error);
+    if (n > 6 && strcmp(path + n - 6, ".model") == 0) {
+        enum rwk_status status = rwk_load_sentencepiece(t, path, error);
+        return status ? status : rwk_added_finish(t, error);
+    }
+    return rwk_load_json(t, path, error);
+}
+
+enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const char *path,
+                                   const struct rwk_tokenizer_options *options, struct rwk_error *error)
+{
+    struct rwk_tokenizer_options o;
+    struct rwk_memory memory;
+    rwk_tokenizer_options_init(&o);
+    if (options)
+        memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    rwk_memory_init(&memory, o.allocator, 0);
+    struct rwk_tokenizer *t = rwk_calloc(&memory, 1, sizeof *t);
+    if (!t)
+        return rwk_fail_nomem(error, sizeof *t);
+    rwk_memory_init(&t->memory, o.allocator, o.memory_budget);
+    t->arena.memory = &t->memory;
+    t->raw_trie.nodes.memory = t->normalized_trie.nodes.memory = t->pieces.nodes.memory = &t->memory;
+    t->unk = RWK_TOKEN_NONE;
+    memset(t->special, 0xff, sizeof t->special);
+    memset(t->byte_ids, 0xff, sizeof t->byte_ids);
+    atomic_init(&t->references, 1);
+    enum rwk_status status = load(t, path, error);
+    if (status) {
+        destroy(t);
+        return status;
+    }
+    *ret_tokenizer = t;
+    return RWK_STATUS_OK;
+}
+
+struct rwk_tokenizer *rwk_tokenizer_retain(struct rwk_tokenizer *tokenizer)
+{
+    atomic_fetch_add_explicit(&tokenizer->references, 1, memory_order_relaxed);
+    return tokenizer;
+}
+
+void rwk_tokenizer_close(struct rwk_tokenizer **tokenizer)
+{
+    struct rwk_tokenizer *t = tokenizer ? *tokenizer : NULL;
+    if (!t)
+        return;
+    *tokenizer = NULL;
+    if (atomic_fetch_sub_explicit(&t->references, 1, memory_order_acq_rel) == 1)
+        destroy(t);
+}
+
+uint32_t rwk_tokenizer_n_tokens(const struct rwk_tokenizer *tokenizer) { return tokenizer->n_entries; }
+
+uint32_t rwk_tokenizer_special(const struct rwk_tokenizer *tokenizer, enum rwk_special role)
+{
+    return (unsigned)role < 4 ? tokenizer->special[role] : RWK_TOKEN_NONE;
+}
+
+enum rwk_status rwk_tokenizer_piece(const struct rwk_tokenizer *tokenizer, uint32_t id, struct rwk_piece *ret_piece)
+{
+    if (id >= tokenizer->n_entries || !tokenizer->entries[id].exists)
+        return RWK_STATUS_RANGE;
+    const struct rwk_entry *e = &tokenizer->entries[id];
+    *ret_piece = (struct rwk_piece){ .text = e->text, .size = e->size, .added = e->added, .special = e->special };
+    return RWK_STATUS_OK;
+}
+
+uint32_t rwk_tokenizer_find(const struct rwk_tokenizer *tokenizer, const char *piece, size_t size)
+{
+    return rwk_vocab_find(tokenizer, piece, size);
+}
