@@ -1,7 +1,7 @@
 /* The pull reader: a small state machine over the text.
  *
- *   state `expect`: what may come next; a bit per open level says object or array; strings are validated as they are passed
- *   (UTF-8, escapes, surrogates), so that decoding cannot fail. */
+ *   state `expect`: what may come next; a bit per open level says object or array; strings are
+ * validated as they are passed (UTF-8, escapes, surrogates), so that decoding cannot fail. */
 #include "loaders/json.h"
 
 #include <stdarg.h>
@@ -9,26 +9,26 @@
 #include <string.h>
 
 enum {
-    EXPECT_VALUE,          /* the root, or after a key */
-    EXPECT_FIRST_ELEMENT,  /* after '[': a value or ']' */
-    EXPECT_NEXT_ELEMENT,   /* after a value in an array: ',' or ']' */
-    EXPECT_FIRST_KEY,      /* after '{': a key or '}' */
-    EXPECT_NEXT_KEY,       /* after a value in an object: ',' or '}' */
+    EXPECT_VALUE,         /* the root, or after a key */
+    EXPECT_FIRST_ELEMENT, /* after '[': a value or ']' */
+    EXPECT_NEXT_ELEMENT,  /* after a value in an array: ',' or ']' */
+    EXPECT_FIRST_KEY,     /* after '{': a key or '}' */
+    EXPECT_NEXT_KEY,      /* after a value in an object: ',' or '}' */
     EXPECT_END,
-    EXPECT_NOTHING         /* after an error */
+    EXPECT_NOTHING /* after an error */
 };
 
-void rwk_json_init(struct rwk_json *json, const char *text, size_t size, bool skip_byte_order_mark, const char *file,
-                   struct rwk_error *error)
+void rwk_json_init(struct rwk_json *json, const char *text, size_t size, bool skip_byte_order_mark,
+                   const char *file, struct rwk_error *error)
 {
-    *json = (struct rwk_json){ .text = text, .size = size, .file = file, .error = error };
+    *json = (struct rwk_json) { .text = text, .size = size, .file = file, .error = error };
     if (skip_byte_order_mark && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         json->at = 3;
 }
 
 static enum rwk_json_event fail(struct rwk_json *json, size_t offset, const char *what)
 {
-    struct rwk_where where = { .file = json->file, .offset = offset };
+    struct rwk_where where = { .file = json->file, .offset = json->base + offset };
     json->expect = EXPECT_NOTHING;
     json->status = rwk_fail_at(json->error, RWK_STATUS_FORMAT, &where, "invalid JSON: %s", what);
     return RWK_JSON_ERROR;
@@ -43,7 +43,7 @@ enum rwk_status rwk_json_fail(struct rwk_json *json, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    struct rwk_where where = { .file = json->file, .offset = json->event_at };
+    struct rwk_where where = { .file = json->file, .offset = json->base + json->event_at };
     json->expect = EXPECT_NOTHING;
     json->status = rwk_fail_at(json->error, RWK_STATUS_FORMAT, &where, "%s", text);
     return json->status;
@@ -61,7 +61,8 @@ static void skip_space(struct rwk_json *json)
     }
 }
 
-/* Bytes of the well-formed UTF-8 character at p, or 0 (RFC 3629: no overlong forms, surrogates, or beyond U+10FFFF). */
+/* Bytes of the well-formed UTF-8 character at p, or 0 (RFC 3629: no overlong forms, surrogates, or
+ * beyond U+10FFFF). */
 static size_t utf8_length(const unsigned char *p, size_t left)
 {
     unsigned char c = p[0];
@@ -79,7 +80,10 @@ static size_t utf8_length(const unsigned char *p, size_t left)
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* The four hex digits at p, or -1. */
@@ -121,14 +125,44 @@ static bool pass_escape(struct rwk_json *json)
     return low >= 0xdc00 && low < 0xe000;
 }
 
-/* Whether eight bytes hold a quote, a backslash, a control character or a byte of a multi-byte character. */
-static bool plain8(const char *p)
+/* How many of the eight bytes at p come before the first quote, backslash, control character or
+ * byte above 0x7f. The subtractions borrow only past a byte that is marked already, so the lowest
+ * mark is exact. */
+static size_t plain8(const unsigned char *p)
 {
     uint64_t v, ones = 0x0101010101010101ull, tops = 0x8080808080808080ull;
     memcpy(&v, p, 8);
     uint64_t quote = v ^ ones * '"', slash = v ^ ones * '\\';
-    uint64_t odd = ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | (v - ones * 0x20) | v;
-    return !(odd & tops);
+    uint64_t marks =
+        (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | (v - ones * 0x20) | v) & tops;
+    return marks ? (size_t)__builtin_ctzll(marks) / 8 : 8;
+}
+
+/* The first byte from `at` on that is not plain ASCII text of a string. */
+static size_t pass_plain(const struct rwk_json *json, size_t at)
+{
+    const unsigned char *text = (const unsigned char *)json->text;
+    while (json->size - at >= 8) {
+        size_t n = plain8(text + at);
+        at += n;
+        if (n < 8)
+            return at;
+    }
+    while (at < json->size && text[at] >= 0x20 && text[at] < 0x80 && text[at] != '"' &&
+           text[at] != '\\')
+        at++;
+    return at;
+}
+
+/* Passes a run of multi-byte characters; json->at then stands at a byte below 0x80, or at one that
+ * is wrong. */
+static void pass_multibyte(struct rwk_json *json)
+{
+    const unsigned char *text = (const unsigned char *)json->text;
+    size_t n;
+    while (json->at < json->size && text[json->at] >= 0x80 &&
+           (n = utf8_length(text + json->at, json->size - json->at)) != 0)
+        json->at += n;
 }
 
 /* Reads the string whose opening quote is at json->at. */
@@ -136,29 +170,25 @@ static bool pass_string(struct rwk_json *json)
 {
     size_t start = ++json->at;
     json->escaped = false;
-    while (json->at < json->size) {
-        if (json->size - json->at >= 8 && plain8(json->text + json->at)) {
-            json->at += 8;
-            continue;
-        }
-        unsigned char c = (unsigned char)json->text[json->at];
+    while ((json->at = pass_plain(json, json->at)) < json->size) {
+        size_t at = json->at;
+        unsigned char c = (unsigned char)json->text[at];
         if (c == '"') {
             json->raw = json->text + start;
-            json->raw_size = json->at++ - start;
+            json->raw_size = at - start;
+            json->at++;
             return true;
         }
         if (c < 0x20)
-            return fail(json, json->at, "control character in a string"), false;
+            return fail(json, at, "control character in a string"), false;
         if (c == '\\') {
-            size_t at = json->at;
             json->escaped = true;
             if (!pass_escape(json))
                 return fail(json, at, "bad escape in a string"), false;
         } else {
-            size_t n = utf8_length((const unsigned char *)json->text + json->at, json->size - json->at);
-            if (!n)
+            pass_multibyte(json);
+            if (json->at < json->size && (unsigned char)json->text[json->at] >= 0x80)
                 return fail(json, json->at, "invalid UTF-8"), false;
-            json->at += n;
         }
     }
     return fail(json, start - 1, "unterminated string"), false;
@@ -213,7 +243,9 @@ static bool in_object(const struct rwk_json *json)
 
 static void after_value(struct rwk_json *json)
 {
-    json->expect = json->depth == 0 ? EXPECT_END : in_object(json) ? EXPECT_NEXT_KEY : EXPECT_NEXT_ELEMENT;
+    json->expect = json->depth == 0  ? EXPECT_END
+                   : in_object(json) ? EXPECT_NEXT_KEY
+                                     : EXPECT_NEXT_ELEMENT;
 }
 
 static enum rwk_json_event open_level(struct rwk_json *json, bool object)
@@ -221,7 +253,8 @@ static enum rwk_json_event open_level(struct rwk_json *json, bool object)
     if (json->depth == RWK_JSON_DEPTH)
         return fail(json, json->at, "nested too deeply");
     uint64_t bit = 1ull << (json->depth % 64);
-    json->is_object[json->depth / 64] = (json->is_object[json->depth / 64] & ~bit) | (object ? bit : 0);
+    json->is_object[json->depth / 64] =
+        (json->is_object[json->depth / 64] & ~bit) | (object ? bit : 0);
     json->depth++;
     json->at++;
     json->expect = object ? EXPECT_FIRST_KEY : EXPECT_FIRST_ELEMENT;
@@ -258,12 +291,26 @@ static enum rwk_json_event read_value(struct rwk_json *json)
     enum rwk_json_event event = RWK_JSON_NUMBER;
     bool good;
     switch (c) {
-    case '{': return open_level(json, true);
-    case '[': return open_level(json, false);
-    case '"': event = RWK_JSON_STRING; good = pass_string(json); break;
-    case 't': event = RWK_JSON_TRUE; good = pass_word(json, "true"); break;
-    case 'f': event = RWK_JSON_FALSE; good = pass_word(json, "false"); break;
-    case 'n': event = RWK_JSON_NULL; good = pass_word(json, "null"); break;
+    case '{':
+        return open_level(json, true);
+    case '[':
+        return open_level(json, false);
+    case '"':
+        event = RWK_JSON_STRING;
+        good = pass_string(json);
+        break;
+    case 't':
+        event = RWK_JSON_TRUE;
+        good = pass_word(json, "true");
+        break;
+    case 'f':
+        event = RWK_JSON_FALSE;
+        good = pass_word(json, "false");
+        break;
+    case 'n':
+        event = RWK_JSON_NULL;
+        good = pass_word(json, "null");
+        break;
     default:
         if (c != '-' && (c < '0' || c > '9'))
             return fail(json, json->at, "unexpected character");
@@ -334,9 +381,10 @@ static size_t put_utf8(char *p, uint32_t c)
     if (c < 0x800)
         return p[0] = (char)(0xc0 | c >> 6), p[1] = (char)(0x80 | (c & 0x3f)), 2;
     if (c < 0x10000)
-        return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 0x3f)), p[2] = (char)(0x80 | (c & 0x3f)), 3;
-    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 0x3f)), p[2] = (char)(0x80 | (c >> 6 & 0x3f)),
-           p[3] = (char)(0x80 | (c & 0x3f)), 4;
+        return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 0x3f)),
+               p[2] = (char)(0x80 | (c & 0x3f)), 3;
+    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 0x3f)),
+           p[2] = (char)(0x80 | (c >> 6 & 0x3f)), p[3] = (char)(0x80 | (c & 0x3f)), 4;
 }
 
 /* Decodes the character or escape at *at of the (valid) raw text into out[4]; returns its size. */
@@ -363,13 +411,15 @@ size_t rwk_json_decode(const struct rwk_json *json, char *buffer)
 {
     size_t n = 0;
     if (!json->escaped) {
-        memmove(buffer, json->raw, json->raw_size);
+        if (buffer)
+            memmove(buffer, json->raw, json->raw_size);
         return json->raw_size;
     }
     for (size_t at = 0; at < json->raw_size;) {
         char one[4];
         size_t size = decode_one(json->raw, &at, one);
-        memcpy(buffer + n, one, size);
+        if (buffer)
+            memcpy(buffer + n, one, size);
         n += size;
     }
     return n;
@@ -395,7 +445,8 @@ bool rwk_json_uint64(const struct rwk_json *json, uint64_t *ret)
     uint64_t value = 0;
     for (size_t i = 0; i < json->raw_size; i++) {
         unsigned digit = (unsigned char)json->raw[i] - (unsigned)'0';
-        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value))
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
             return false;
     }
     *ret = value;
@@ -415,4 +466,7 @@ bool rwk_json_int64(const struct rwk_json *json, int64_t *ret)
     return true;
 }
 
-bool rwk_json_double(const struct rwk_json *json, double *ret) { return rwk_parse_double(json->raw, json->raw_size, ret); }
+bool rwk_json_double(const struct rwk_json *json, double *ret)
+{
+    return rwk_parse_double(json->raw, json->raw_size, ret);
+}

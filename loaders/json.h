@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include "runtime/base/error.h"
+#include "runtime/base/memory.h"
 
 enum { RWK_JSON_DEPTH = 128 };
 
@@ -33,6 +34,7 @@ struct rwk_json {
     const char *text;        /* not owned; need not end in NUL */
     size_t size;
     size_t at;               /* next byte to read */
+    size_t base;             /* where the text begins in the file, for messages; 0 unless set after rwk_json_init */
     const char *file;        /* for messages; may be NULL */
     struct rwk_error *error; /* may be NULL */
     enum rwk_status status;  /* RWK_STATUS_FORMAT after an error */
@@ -57,8 +59,12 @@ enum rwk_json_event rwk_json_next(struct rwk_json *json);
 bool rwk_json_skip(struct rwk_json *json);
 
 /* Decodes the latest STRING or KEY into buffer, which must hold raw_size bytes (decoding never grows). Returns its size.
- * May decode in place over a writable copy of raw. */
+ * May decode in place over a writable copy of raw. buffer NULL: the size only. */
 size_t rwk_json_decode(const struct rwk_json *json, char *buffer);
+
+/* A copy of the latest STRING or KEY, decoded and NUL-terminated, in the arena. FORMAT when it holds a NUL itself, since C
+ * strings would cut it short there. */
+enum rwk_status rwk_json_copy(struct rwk_json *json, struct rwk_arena *arena, const char **ret_text, size_t *ret_size);
 
 /* Whether the latest STRING or KEY equals a NUL-terminated text (escapes respected, nothing decoded). */
 bool rwk_json_equals(const struct rwk_json *json, const char *text);

@@ -1,28 +1,53 @@
 /* Reading a safetensors header in one pass over its JSON:
  *
- *   length -> JSON events -> one struct rwk_tensor per member -> sorted by place -> ranges must tile the data -> names unique
+ *   length -> JSON events -> one struct rwk_tensor per member, each checked alone -> sorted by
+ * place -> ranges tile the data
  *
- * Memory is bounded by the header: nothing is allocated for a number that the file merely claims. */
+ * Memory is bounded by the header: nothing is allocated for a number that the file merely claims.
+ * Refused although the reference takes them: names with NUL in them, and names given twice. */
 #include "loaders/safetensors.h"
 
-#include <stdlib.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include "loaders/grow.h"
 #include "loaders/json.h"
+#include "loaders/names.h"
 
-enum { MAX_HEADER = 100000000 };
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error                                                                                             \
+    "safetensors data is little-endian and used as it lies in the file: big-endian machines are not supported"
+#endif
+
+enum { LENGTH_SIZE = 8, MAX_HEADER = 100000000 };
 
 static const struct {
     const char *name;
     enum rwk_dtype dtype;
     uint32_t bits;
 } dtypes[] = {
-    { "F32", RWK_DTYPE_F32, 32 }, { "F16", RWK_DTYPE_F16, 16 }, { "BF16", RWK_DTYPE_BF16, 16 },
-    { "F64", RWK_DTYPE_F64, 64 }, { "BOOL", RWK_DTYPE_BOOL, 8 }, { "U8", RWK_DTYPE_U8, 8 },
-    { "I8", RWK_DTYPE_I8, 8 }, { "U16", RWK_DTYPE_U16, 16 }, { "I16", RWK_DTYPE_I16, 16 },
-    { "U32", RWK_DTYPE_U32, 32 }, { "I32", RWK_DTYPE_I32, 32 }, { "U64", RWK_DTYPE_U64, 64 },
-    { "I64", RWK_DTYPE_I64, 64 }, { "F8_E4M3", RWK_DTYPE_F8_E4M3, 8 }, { "F8_E5M2", RWK_DTYPE_F8_E5M2, 8 },
-    { "F8_E8M0", RWK_DTYPE_OTHER, 8 }, { "C64", RWK_DTYPE_OTHER, 64 }, { "F4", RWK_DTYPE_OTHER, 4 },
-    { "F6_E2M3", RWK_DTYPE_OTHER, 6 }, { "F6_E3M2", RWK_DTYPE_OTHER, 6 },
+    { "F32", RWK_DTYPE_F32, 32 },
+    { "F16", RWK_DTYPE_F16, 16 },
+    { "BF16", RWK_DTYPE_BF16, 16 },
+    { "F64", RWK_DTYPE_F64, 64 },
+    { "BOOL", RWK_DTYPE_BOOL, 8 },
+    { "U8", RWK_DTYPE_U8, 8 },
+    { "I8", RWK_DTYPE_I8, 8 },
+    { "U16", RWK_DTYPE_U16, 16 },
+    { "I16", RWK_DTYPE_I16, 16 },
+    { "U32", RWK_DTYPE_U32, 32 },
+    { "I32", RWK_DTYPE_I32, 32 },
+    { "U64", RWK_DTYPE_U64, 64 },
+    { "I64", RWK_DTYPE_I64, 64 },
+    { "F8_E4M3", RWK_DTYPE_F8_E4M3, 8 },
+    { "F8_E5M2", RWK_DTYPE_F8_E5M2, 8 },
+    { "F8_E8M0", RWK_DTYPE_OTHER, 8 },
+    { "F8_E4M3FNUZ", RWK_DTYPE_OTHER, 8 },
+    { "F8_E5M2FNUZ", RWK_DTYPE_OTHER, 8 },
+    { "F4", RWK_DTYPE_OTHER, 4 },
+    { "F6_E2M3", RWK_DTYPE_OTHER, 6 },
+    { "F6_E3M2", RWK_DTYPE_OTHER, 6 },
+    { "C64", RWK_DTYPE_OTHER, 64 },
 };
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -47,73 +72,110 @@ struct parser {
     const struct rwk_file *file;
     struct rwk_arena *arena;
     struct rwk_error *error;
-    struct rwk_tensor *tensors;  /* in the file's memory while it grows */
+    struct rwk_names names;     /* name -> index of its tensor */
+    struct rwk_tensor *tensors; /* [n_tensors], in the file's memory while it grows */
     size_t n_tensors, capacity;
-    uint64_t *dims;              /* scratch for one shape */
-    size_t dims_capacity;
+    uint64_t *list; /* scratch for one list of integers */
+    size_t list_capacity;
+    const char *data; /* [data_size] */
     uint64_t data_size;
-    const char *data;
+    size_t tensor_at; /* where in the file the present tensor's name stands */
 };
+
+/* ---- errors ---- */
+
+static enum rwk_status nomem(struct parser *p, size_t size)
+{
+    return rwk_fail_nomem(p->error, size);
+}
+
+static enum rwk_status fail_at(struct parser *p, const struct rwk_tensor *t, uint64_t offset,
+                               const char *format, ...) RWK_PRINTF(4, 5);
+static enum rwk_status fail_at(struct parser *p, const struct rwk_tensor *t, uint64_t offset,
+                               const char *format, ...)
+{
+    struct rwk_where where = { .file = p->file->path, .subject = t->name, .offset = offset };
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return rwk_fail_at(p->error, RWK_STATUS_FORMAT, &where, "%s", text);
+}
+
+/* What was read is not what the tensor's entry must hold there; a syntax error has been reported
+ * already. */
+static enum rwk_status unexpected(struct parser *p, const struct rwk_tensor *t, const char *what)
+{
+    return p->json.status ? p->json.status
+                          : fail_at(p, t, p->json.base + p->json.event_at, "%s", what);
+}
 
 /* ---- one tensor ---- */
 
-static enum rwk_status fail_tensor(struct parser *p, const struct rwk_tensor *t, enum rwk_status status, const char *what)
-{
-    struct rwk_where where = { .file = p->file->path, .subject = t->name, .offset = 8 + p->json.event_at };
-    return rwk_fail_at(p->error, status, &where, "%s", what);
-}
-
-static enum rwk_status nomem(struct parser *p, size_t size) { return rwk_fail_nomem(p->error, size); }
-
-static enum rwk_status read_dtype(struct parser *p, struct rwk_tensor *t, uint32_t *ret_bits)
+static enum rwk_status read_dtype(struct parser *p, const struct rwk_tensor *t, int *ret_row)
 {
     if (rwk_json_next(&p->json) != RWK_JSON_STRING)
-        return rwk_json_fail(&p->json, "dtype must be a string");
+        return unexpected(p, t, "dtype must be a string");
     for (int i = 0; i < N_DTYPES; i++)
         if (rwk_json_equals(&p->json, dtypes[i].name)) {
-            t->dtype = dtypes[i].dtype;
-            *ret_bits = dtypes[i].bits;
+            *ret_row = i;
             return RWK_STATUS_OK;
         }
-    return fail_tensor(p, t, RWK_STATUS_FORMAT, "unknown dtype");
+    return fail_at(p, t, p->json.base + p->json.event_at, "unknown dtype \"%.*s\"",
+                   (int)(p->json.raw_size < 64 ? p->json.raw_size : 64), p->json.raw);
 }
 
-/* A list of plain non-negative integers into p->dims. */
-static enum rwk_status read_list(struct parser *p, const char *what, size_t *ret_n)
+/* A list of plain non-negative integers into p->list. */
+static enum rwk_status read_list(struct parser *p, const struct rwk_tensor *t, const char *what,
+                                 size_t *ret_n)
 {
     size_t n = 0;
     if (rwk_json_next(&p->json) != RWK_JSON_ARRAY)
-        return rwk_json_fail(&p->json, "%s must be a list", what);
+        return unexpected(p, t, what);
     for (enum rwk_json_event event; (event = rwk_json_next(&p->json)) != RWK_JSON_ARRAY_END; n++) {
-        if (n == p->dims_capacity) {
-            size_t capacity = n ? 2 * n : 16;
-            uint64_t *dims = rwk_realloc(p->file->memory, p->dims, capacity * sizeof *dims);
-            if (!dims)
-                return nomem(p, capacity * sizeof *dims);
-            p->dims = dims;
-            p->dims_capacity = capacity;
-        }
-        if (event != RWK_JSON_NUMBER || !rwk_json_uint64(&p->json, &p->dims[n]))
-            return rwk_json_fail(&p->json, "%s must hold non-negative integers", what);
+        uint64_t *list = rwk_grow(p->file->memory, p->list, n, &p->list_capacity, sizeof *list);
+        if (!list)
+            return nomem(p, 2 * n * sizeof *list);
+        p->list = list;
+        if (event != RWK_JSON_NUMBER || !rwk_json_uint64(&p->json, &p->list[n]))
+            return unexpected(p, t, what);
     }
     *ret_n = n;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status keep_shape(struct parser *p, struct rwk_tensor *t, size_t n)
+static enum rwk_status read_shape(struct parser *p, struct rwk_tensor *t)
 {
-    uint64_t *shape = rwk_arena_alloc(p->arena, (n + 1) * sizeof *shape);
+    size_t n = 0;
+    enum rwk_status status = read_list(p, t, "shape must be a list of non-negative integers", &n);
+    if (status)
+        return status;
+    uint64_t *shape = rwk_arena_alloc(p->arena, n * sizeof *shape);
     if (!shape)
         return nomem(p, n * sizeof *shape);
     if (n)
-        memcpy(shape, p->dims, n * sizeof *shape);
+        memcpy(shape, p->list, n * sizeof *shape);
     t->shape = shape;
     t->n_dims = (uint32_t)n;
     return RWK_STATUS_OK;
 }
 
-/* Bytes of a shape; false when they do not fit, or do not fill whole bytes. As in the reference, the product of all
- * dimensions is formed in order, so that a zero does not excuse an overflow before it. */
+static enum rwk_status read_offsets(struct parser *p, const struct rwk_tensor *t,
+                                    uint64_t ret_offsets[2])
+{
+    static const char what[] = "data_offsets must be two non-negative integers";
+    size_t n = 0;
+    enum rwk_status status = read_list(p, t, what, &n);
+    if (status || n != 2)
+        return status ? status : unexpected(p, t, what);
+    memcpy(ret_offsets, p->list, 2 * sizeof *p->list);
+    return RWK_STATUS_OK;
+}
+
+/* Bytes of a shape; false when they do not fit, or do not fill whole bytes. As in the reference,
+ * the product of all dimensions is formed in order, so that a zero does not excuse an overflow
+ * before it. */
 static bool shape_bytes(const struct rwk_tensor *t, uint32_t bits, uint64_t *ret)
 {
     uint64_t n = 1;
@@ -126,57 +188,96 @@ static bool shape_bytes(const struct rwk_tensor *t, uint32_t bits, uint64_t *ret
     return true;
 }
 
-static enum rwk_status place(struct parser *p, struct rwk_tensor *t, uint32_t bits, const uint64_t offsets[2])
+static enum rwk_status place(struct parser *p, struct rwk_tensor *t, int row,
+                             const uint64_t offsets[2])
 {
+    unsigned long long begin = offsets[0], end = offsets[1], size = p->data_size;
     uint64_t bytes;
-    if (offsets[0] > offsets[1])
-        return fail_tensor(p, t, RWK_STATUS_FORMAT, "its data ends before it begins");
-    if (offsets[1] > p->data_size)
-        return fail_tensor(p, t, RWK_STATUS_FORMAT, "its data lies beyond the end of the file");
-    if (!shape_bytes(t, bits, &bytes))
-        return fail_tensor(p, t, RWK_STATUS_FORMAT, "its shape has no size in bytes");
-    if (bytes != offsets[1] - offsets[0])
-        return fail_tensor(p, t, RWK_STATUS_FORMAT, "its shape and dtype do not match the size of its data");
-    t->data = p->data + offsets[0];
+    if (begin > end)
+        return fail_at(p, t, p->tensor_at, "its data ends (%llu) before it begins (%llu)", end,
+                       begin);
+    if (end > size)
+        return fail_at(p, t, p->tensor_at,
+                       "its data ends at %llu, but the file holds %llu bytes of data (truncated?)",
+                       end, size);
+    if (!shape_bytes(t, dtypes[row].bits, &bytes))
+        return fail_at(p, t, p->tensor_at, "its shape has no size in bytes");
+    if (bytes != end - begin)
+        return fail_at(p, t, p->tensor_at,
+                       "its shape and dtype %s need %llu bytes, but data_offsets spans %llu",
+                       dtypes[row].name, (unsigned long long)bytes, end - begin);
+    t->dtype = dtypes[row].dtype;
+    t->data = p->data + begin;
     t->n_bytes = bytes;
     t->file = p->file;
     return RWK_STATUS_OK;
 }
 
-enum { SEEN_DTYPE = 1, SEEN_SHAPE = 2, SEEN_OFFSETS = 4 };
-
 static enum rwk_status read_tensor(struct parser *p, struct rwk_tensor *t)
 {
-    uint32_t seen = 0, bits = 0;
+    enum { DTYPE, SHAPE, OFFSETS, N_FIELDS };
+    static const char *const fields[] = { "dtype", "shape", "data_offsets" };
+    bool seen[N_FIELDS] = { false };
     uint64_t offsets[2] = { 0, 0 };
-    size_t n;
+    int row = 0;
     if (rwk_json_next(&p->json) != RWK_JSON_OBJECT)
-        return rwk_json_fail(&p->json, "tensor \"%.100s\" must be an object", t->name);
-    for (enum rwk_json_event event; (event = rwk_json_next(&p->json)) == RWK_JSON_KEY;) {
+        return unexpected(p, t, "a tensor's entry must be an object");
+    while (rwk_json_next(&p->json) == RWK_JSON_KEY) {
         enum rwk_status status = RWK_STATUS_OK;
-        uint32_t key = rwk_json_equals(&p->json, "dtype") ? SEEN_DTYPE : rwk_json_equals(&p->json, "shape") ? SEEN_SHAPE :
-                       rwk_json_equals(&p->json, "data_offsets") ? SEEN_OFFSETS : 0;
-        if (seen & key)
-            return fail_tensor(p, t, RWK_STATUS_FORMAT, "a key occurs twice");
-        seen |= key;
-        if (key == SEEN_DTYPE)
-            status = read_dtype(p, t, &bits);
-        else if (key == SEEN_SHAPE && !(status = read_list(p, "shape", &n)))
-            status = keep_shape(p, t, n);
-        else if (key == SEEN_OFFSETS && !(status = read_list(p, "data_offsets", &n))) {
-            if (n != 2)
-                return fail_tensor(p, t, RWK_STATUS_FORMAT, "data_offsets must be two numbers");
-            memcpy(offsets, p->dims, sizeof offsets);
-        } else if (!key && !rwk_json_skip(&p->json))
-            return p->json.status;
+        int field = 0;
+        while (field < N_FIELDS && !rwk_json_equals(&p->json, fields[field]))
+            field++;
+        if (field < N_FIELDS && seen[field])
+            return unexpected(p, t, "a field occurs twice");
+        if (field < N_FIELDS)
+            seen[field] = true;
+        if (field == DTYPE)
+            status = read_dtype(p, t, &row);
+        else if (field == SHAPE)
+            status = read_shape(p, t);
+        else if (field == OFFSETS)
+            status = read_offsets(p, t, offsets);
+        else
+            rwk_json_skip(&p->json);
         if (status)
             return status;
     }
-    if (p->json.status)
-        return p->json.status;
-    if (seen != (SEEN_DTYPE | SEEN_SHAPE | SEEN_OFFSETS))
-        return fail_tensor(p, t, RWK_STATUS_FORMAT, "dtype, shape or data_offsets is missing");
-    return place(p, t, bits, offsets);
+    for (int i = 0; i < N_FIELDS && !p->json.status; i++)
+        if (!seen[i])
+            return fail_at(p, t, p->tensor_at, "%s is missing", fields[i]);
+    return p->json.status ? p->json.status : place(p, t, row, offsets);
+}
+
+/* ---- the header ---- */
+
+static enum rwk_status read_name(struct parser *p, struct rwk_tensor *t)
+{
+    size_t n = 0;
+    enum rwk_status status = rwk_json_copy(&p->json, p->arena, &t->name, &n);
+    if (status)
+        return status;
+    t->name_size = (uint32_t)n;
+    p->tensor_at = p->json.base + p->json.event_at;
+    uint32_t *index = rwk_names_put(&p->names, t->name, n, (uint32_t)p->n_tensors);
+    if (!index)
+        return nomem(p, 2 * p->names.n_slots * sizeof *p->names.slots);
+    return *index == p->n_tensors ? RWK_STATUS_OK : unexpected(p, t, "the tensor occurs twice");
+}
+
+static enum rwk_status add_tensor(struct parser *p)
+{
+    struct rwk_tensor t = { 0 };
+    struct rwk_tensor *tensors =
+        rwk_grow(p->file->memory, p->tensors, p->n_tensors, &p->capacity, sizeof t);
+    if (!tensors)
+        return nomem(p, 2 * p->n_tensors * sizeof t);
+    p->tensors = tensors;
+    enum rwk_status status = read_name(p, &t);
+    if (!status)
+        status = read_tensor(p, &t);
+    if (!status)
+        p->tensors[p->n_tensors++] = t;
+    return status;
 }
 
 static enum rwk_status read_metadata(struct parser *p)
@@ -186,112 +287,96 @@ static enum rwk_status read_metadata(struct parser *p)
         return RWK_STATUS_OK;
     if (event != RWK_JSON_OBJECT)
         return rwk_json_fail(&p->json, "__metadata__ must be an object");
-    while ((event = rwk_json_next(&p->json)) == RWK_JSON_KEY)
+    while (rwk_json_next(&p->json) == RWK_JSON_KEY)
         if (rwk_json_next(&p->json) != RWK_JSON_STRING)
             return rwk_json_fail(&p->json, "__metadata__ must hold strings");
     return p->json.status;
 }
 
-static enum rwk_status read_name(struct parser *p, struct rwk_tensor *t)
-{
-    char *name = rwk_arena_alloc(p->arena, p->json.raw_size + 1);
-    if (!name)
-        return nomem(p, p->json.raw_size + 1);
-    size_t n = rwk_json_decode(&p->json, name);
-    name[n] = '\0';
-    if (n > UINT32_MAX || memchr(name, '\0', n))
-        return rwk_json_fail(&p->json, "a tensor's name holds a NUL character");
-    t->name = name;
-    t->name_size = (uint32_t)n;
-    return RWK_STATUS_OK;
-}
-
 static enum rwk_status read_header(struct parser *p)
 {
-    enum rwk_json_event event;
     bool metadata = false;
     if (rwk_json_next(&p->json) != RWK_JSON_OBJECT)
         return rwk_json_fail(&p->json, "the header must be an object");
-    while ((event = rwk_json_next(&p->json)) == RWK_JSON_KEY) {
-        enum rwk_status status;
-        if (rwk_json_equals(&p->json, "__metadata__")) {
-            if (metadata)
-                return rwk_json_fail(&p->json, "__metadata__ occurs twice");
-            metadata = true;
-            status = read_metadata(p);
-        } else {
-            if (p->n_tensors == p->capacity) {
-                size_t capacity = p->capacity ? 2 * p->capacity : 64;
-                struct rwk_tensor *grown = rwk_realloc(p->file->memory, p->tensors, capacity * sizeof *grown);
-                if (!grown)
-                    return nomem(p, capacity * sizeof *grown);
-                p->tensors = grown;
-                p->capacity = capacity;
-            }
-            struct rwk_tensor t = { 0 };
-            status = read_name(p, &t);
-            if (!status)
-                status = read_tensor(p, &t);
-            if (!status)
-                p->tensors[p->n_tensors++] = t;
-        }
+    while (rwk_json_next(&p->json) == RWK_JSON_KEY) {
+        bool is_metadata = rwk_json_equals(&p->json, "__metadata__");
+        if (is_metadata && metadata)
+            return rwk_json_fail(&p->json, "__metadata__ occurs twice");
+        metadata |= is_metadata;
+        enum rwk_status status = is_metadata ? read_metadata(p) : add_tensor(p);
         if (status)
             return status;
     }
-    if (event != RWK_JSON_ERROR)
-        event = rwk_json_next(&p->json);
+    rwk_json_next(&p->json); /* nothing but white space may follow */
     return p->json.status;
 }
 
 /* ---- all tensors ---- */
 
-static int by_place(const void *a, const void *b)
+/* Order of data; of two that begin at one place the empty one first. */
+static bool before(const struct rwk_tensor *a, const struct rwk_tensor *b)
 {
-    const struct rwk_tensor *x = a, *y = b;
-    const char *px = x->data, *py = y->data;
-    if (px != py)
-        return px < py ? -1 : 1;
-    return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes; /* empty ones first */
+    const char *x = a->data, *y = b->data;
+    return x != y ? x < y : a->n_bytes < b->n_bytes;
+}
+
+/* Lets element `at` of a heap [n] (the last in order on top) sink to where it belongs. */
+static void sink(struct rwk_tensor *tensors, size_t at, size_t n)
+{
+    struct rwk_tensor t = tensors[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && before(&tensors[child], &tensors[child + 1]);
+        if (!before(&t, &tensors[child]))
+            break;
+        tensors[at] = tensors[child];
+    }
+    tensors[at] = t;
+}
+
+/* Heapsort: in place, since the C library's qsort may allocate behind the host's allocator. Most
+ * files are in order. */
+static void sort_by_place(struct rwk_tensor *tensors, size_t n)
+{
+    size_t i = 1;
+    while (i < n && !before(&tensors[i], &tensors[i - 1]))
+        i++;
+    if (i >= n)
+        return;
+    for (i = n / 2; i > 0; i--)
+        sink(tensors, i - 1, n);
+    for (i = n - 1; i > 0; i--) {
+        struct rwk_tensor last = tensors[0];
+        tensors[0] = tensors[i];
+        tensors[i] = last;
+        sink(tensors, 0, i);
+    }
 }
 
 static enum rwk_status check_tiling(struct parser *p)
 {
-    const char *at = p->data;
+    const char *start = p->file->data, *at = p->data, *end = p->data + p->data_size;
     for (size_t i = 0; i < p->n_tensors; i++) {
         const struct rwk_tensor *t = &p->tensors[i];
-        if (t->data != at)
-            return rwk_fail_on(p->error, RWK_STATUS_FORMAT, p->file->path, t->name, (const char *)t->data < at ?
-                               "its data overlaps another tensor's" : "a gap lies before its data");
+        const char *data = t->data;
+        if (data < at)
+            return fail_at(p, t, (uint64_t)(data - start), "its data overlaps that of \"%.100s\"",
+                           t[-1].name);
+        if (data > at)
+            return fail_at(p, t, (uint64_t)(at - start), "a gap of %llu bytes lies before its data",
+                           (unsigned long long)(data - at));
         at += t->n_bytes;
     }
-    if (at != p->data + p->data_size)
-        return rwk_fail(p->error, RWK_STATUS_FORMAT, p->file->path, "%llu bytes follow the last tensor",
-                        (unsigned long long)(p->data + p->data_size - at));
-    return RWK_STATUS_OK;
+    struct rwk_where where = { .file = p->file->path, .offset = (uint64_t)(at - start) };
+    return at == end ? RWK_STATUS_OK
+                     : rwk_fail_at(p->error, RWK_STATUS_FORMAT, &where,
+                                   "%llu bytes follow the last tensor's data",
+                                   (unsigned long long)(end - at));
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(const struct rwk_tensor *const *)a)->name, (*(const struct rwk_tensor *const *)b)->name);
-}
+/* ---- the file ---- */
 
-static enum rwk_status check_names(struct parser *p)
-{
-    const struct rwk_tensor **sorted = rwk_alloc(p->file->memory, (p->n_tensors + 1) * sizeof *sorted);
-    if (!sorted)
-        return nomem(p, p->n_tensors * sizeof *sorted);
-    for (size_t i = 0; i < p->n_tensors; i++)
-        sorted[i] = &p->tensors[i];
-    qsort(sorted, p->n_tensors, sizeof *sorted, by_name);
-    enum rwk_status status = RWK_STATUS_OK;
-    for (size_t i = 1; i < p->n_tensors && !status; i++)
-        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            status = rwk_fail_on(p->error, RWK_STATUS_FORMAT, p->file->path, sorted[i]->name, "the tensor occurs twice");
-    rwk_free(p->file->memory, sorted);
-    return status;
-}
-
-/* What people end up with under this name when a download went wrong. */
+/* What people end up with under this name when a download went wrong; all of these begin like a
+ * header of absurd length. */
 static const char *impostor(const struct rwk_file *file)
 {
     static const struct {
@@ -301,7 +386,8 @@ static const char *impostor(const struct rwk_file *file)
         { "<!DOCTYPE", "is a web page, not a safetensors file" },
         { "<!doctype", "is a web page, not a safetensors file" },
         { "<html", "is a web page, not a safetensors file" },
-        { "PK\003\004", "is a zip archive (perhaps a PyTorch file), not a safetensors file" },
+        { "../", "holds the text of a symbolic link, not a safetensors file" },
+        { "PK\003\004", "is a zip archive (perhaps of PyTorch), not a safetensors file" },
         { "GGUF", "is a GGUF file, not a safetensors file" },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -312,56 +398,72 @@ static const char *impostor(const struct rwk_file *file)
     return NULL;
 }
 
-static enum rwk_status header_length(const struct rwk_file *file, uint64_t *ret, struct rwk_error *error)
+static enum rwk_status header_length(const struct rwk_file *file, size_t *ret,
+                                     struct rwk_error *error)
 {
-    const unsigned char *bytes = file->data;
-    const char *what = impostor(file);
+    struct rwk_where where = { .file = file->path };
     uint64_t n = 0;
-    if (what)
-        return rwk_fail(error, RWK_STATUS_FORMAT, file->path, "%s", what);
-    if (file->size < 8)
-        return rwk_fail(error, RWK_STATUS_FORMAT, file->path, "%zu bytes are too few for a safetensors file", file->size);
-    for (int i = 7; i >= 0; i--)
-        n = n << 8 | bytes[i];
-    if (n > MAX_HEADER)
-        return rwk_fail(error, RWK_STATUS_FORMAT, file->path, "not a safetensors file: a header of %llu bytes is beyond "
-                        "the format's limit", (unsigned long long)n);
-    if (n == 0 || n > file->size - 8)
-        return rwk_fail(error, RWK_STATUS_FORMAT, file->path, "the header of %llu bytes does not fit a file of %zu bytes "
-                        "(truncated?)", (unsigned long long)n, file->size);
-    *ret = n;
+    if (file->size < LENGTH_SIZE)
+        return rwk_fail(error, RWK_STATUS_FORMAT, file->path,
+                        "%zu bytes are too few for a safetensors file", file->size);
+    memcpy(&n, file->data, LENGTH_SIZE);
+    if (n > MAX_HEADER) {
+        const char *what = impostor(file);
+        if (what)
+            return rwk_fail(error, RWK_STATUS_FORMAT, file->path, "%s", what);
+        return rwk_fail_at(error, RWK_STATUS_FORMAT, &where,
+                           "is not a safetensors file: a header of %llu bytes is beyond "
+                           "the format's limit",
+                           (unsigned long long)n);
+    }
+    if (n == 0 || n > file->size - LENGTH_SIZE)
+        return rwk_fail_at(error, RWK_STATUS_FORMAT, &where,
+                           "a header of %llu bytes does not fit a file of %zu bytes%s",
+                           (unsigned long long)n, file->size, n ? " (truncated?)" : "");
+    *ret = (size_t)n;
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_safetensors_parse(struct rwk_tensor **ret_tensors, size_t *ret_count, const struct rwk_file *file,
-                                      struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status parse(struct parser *p, struct rwk_tensor **ret_tensors)
 {
-    uint64_t n = 0;
+    enum rwk_status status = read_header(p);
+    if (status)
+        return status;
+    sort_by_place(p->tensors, p->n_tensors);
+    status = check_tiling(p);
+    if (status)
+        return status;
+    struct rwk_tensor *kept = rwk_arena_alloc(p->arena, p->n_tensors * sizeof *kept);
+    if (!kept)
+        return nomem(p, p->n_tensors * sizeof *kept);
+    if (p->n_tensors)
+        memcpy(kept, p->tensors, p->n_tensors * sizeof *kept);
+    *ret_tensors = kept;
+    return RWK_STATUS_OK;
+}
+
+enum rwk_status rwk_safetensors_parse(struct rwk_tensor **ret_tensors, size_t *ret_count,
+                                      const struct rwk_file *file, struct rwk_arena *arena,
+                                      struct rwk_error *error)
+{
+    size_t n = 0;
     enum rwk_status status = header_length(file, &n, error);
     if (status)
         return status;
-    struct parser p = { .file = file, .arena = arena, .error = error, .data = (const char *)file->data + 8 + n,
-                        .data_size = file->size - 8 - n };
-    rwk_json_init(&p.json, (const char *)file->data + 8, (size_t)n, false, file->path, error);
-    status = read_header(&p);
-    if (!status && p.n_tensors)
-        qsort(p.tensors, p.n_tensors, sizeof *p.tensors, by_place);
+    const char *header = (const char *)file->data + LENGTH_SIZE;
+    struct parser p = { .file = file,
+                        .arena = arena,
+                        .error = error,
+                        .names.memory = file->memory,
+                        .data = header + n,
+                        .data_size = file->size - LENGTH_SIZE - n };
+    rwk_json_init(&p.json, header, n, false, file->path, error);
+    p.json.base = LENGTH_SIZE;
+    status = parse(&p, ret_tensors);
     if (!status)
-        status = check_tiling(&p);
-    if (!status)
-        status = check_names(&p);
-    if (!status) {
-        struct rwk_tensor *kept = rwk_arena_alloc(arena, (p.n_tensors + 1) * sizeof *kept);
-        if (!kept) {
-            status = nomem(&p, p.n_tensors * sizeof *kept);
-        } else {
-            if (p.n_tensors)
-                memcpy(kept, p.tensors, p.n_tensors * sizeof *kept);
-            *ret_tensors = kept;
-            *ret_count = p.n_tensors;
-        }
-    }
+        *ret_count = p.n_tensors;
+    rwk_names_finish(&p.names);
     rwk_free(file->memory, p.tensors);
-    rwk_free(file->memory, p.dims);
+    rwk_free(file->memory, p.list);
     return status;
 }

@@ -27,7 +27,7 @@ struct rwk_tensor {
     const struct rwk_file *file;
 };
 
-/* Bits of one element: 32 for F32; sub-byte dtypes of the format have 4 or 6. 0 for unknown. */
+/* Bits of one element: 32 for F32. 0 for OTHER, which stands for several, and for unknown values. */
 uint32_t rwk_dtype_bits(enum rwk_dtype dtype);
 
 /* Parses an opened file. *ret_tensors: in the arena, in the order of their data. */

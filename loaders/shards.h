@@ -4,6 +4,7 @@
 #ifndef RWK_LOADERS_SHARDS_H
 #define RWK_LOADERS_SHARDS_H
 
+#include "loaders/names.h"
 #include "loaders/safetensors.h"
 
 struct rwk_weights_set {
@@ -11,10 +12,9 @@ struct rwk_weights_set {
     struct rwk_arena arena;
     struct rwk_file *files;         /* [n_files] */
     size_t n_files;
-    struct rwk_tensor *tensors;     /* [n_tensors], sorted by file, then data */
+    struct rwk_tensor *tensors;     /* [n_tensors], by file (in the index's order), then data */
     size_t n_tensors;
-    uint32_t *buckets;              /* hash table name -> index + 1 */
-    size_t n_buckets;               /* a power of two */
+    struct rwk_names names;         /* tensor -> index */
 };
 
 enum rwk_status rwk_weights_open(struct rwk_weights_set *ret_set, const char *directory, enum rwk_load_mode load_mode,

@@ -43,14 +43,23 @@ void rwk_tensor_file_close(struct rwk_tensor_file **file)
     *file = NULL;
 }
 
-size_t rwk_tensor_file_n_tensors(const struct rwk_tensor_file *file) { return file->n_tensors; }
+size_t rwk_tensor_file_n_tensors(const struct rwk_tensor_file *file)
+{
+    return file->n_tensors;
+}
 
-enum rwk_status rwk_tensor_file_get(const struct rwk_tensor_file *file, size_t index, struct rwk_tensor_info *ret_info)
+enum rwk_status rwk_tensor_file_get(const struct rwk_tensor_file *file, size_t index,
+                                    struct rwk_tensor_info *ret_info)
 {
     if (index >= file->n_tensors)
         return RWK_STATUS_RANGE;
     const struct rwk_tensor *t = &file->tensors[index];
-    *ret_info = (struct rwk_tensor_info){ .name = t->name, .file = t->file->path, .dtype = t->dtype, .n_dims = t->n_dims,
-                                          .shape = t->shape, .data = t->data, .n_bytes = t->n_bytes };
+    *ret_info = (struct rwk_tensor_info) { .name = t->name,
+                                           .file = t->file->path,
+                                           .dtype = t->dtype,
+                                           .n_dims = t->n_dims,
+                                           .shape = t->shape,
+                                           .data = t->data,
+                                           .n_bytes = t->n_bytes };
     return RWK_STATUS_OK;
 }

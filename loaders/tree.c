@@ -1,10 +1,9 @@
-/* Trees of small documents: nodes are linked as the reader's events come; the parents of the present node stand on a stack
- * of the reader's bounded depth. */
+/* Trees of small documents: nodes are linked as the reader's events come; the parents of the
+ * present node stand on a stack of the reader's bounded depth. */
 #include "loaders/tree.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include "loaders/names.h"
 
 struct builder {
     struct rwk_json json;
@@ -13,21 +12,9 @@ struct builder {
     struct rwk_node *last[RWK_JSON_DEPTH]; /* latest child of each parent */
 };
 
-static enum rwk_status nomem(struct builder *b) { return rwk_fail_nomem(b->json.error, sizeof(struct rwk_node)); }
-
-/* The latest STRING or KEY, decoded, in the arena. NUL would cut names short where C strings are used. */
-static enum rwk_status take_string(struct builder *b, const char **ret, size_t *ret_size)
+static enum rwk_status nomem(struct builder *b)
 {
-    char *text = rwk_arena_alloc(b->arena, b->json.raw_size + 1);
-    if (!text)
-        return nomem(b);
-    size_t n = rwk_json_decode(&b->json, text);
-    text[n] = '\0';
-    if (memchr(text, '\0', n))
-        return rwk_json_fail(&b->json, "a string holds a NUL character");
-    *ret = text;
-    *ret_size = n;
-    return RWK_STATUS_OK;
+    return rwk_fail_nomem(b->json.error, sizeof(struct rwk_node));
 }
 
 static enum rwk_status take_number(struct builder *b, struct rwk_node *node)
@@ -36,39 +23,41 @@ static enum rwk_status take_number(struct builder *b, struct rwk_node *node)
         return rwk_json_fail(&b->json, "the number %.*s is out of range",
                              (int)(b->json.raw_size < 40 ? b->json.raw_size : 40), b->json.raw);
     node->is_integer = rwk_json_int64(&b->json, &node->integer);
-    if (!node->is_integer && fabs(node->number) < 9.2e18 && node->number == floor(node->number)) {
-        node->is_integer = true;
+    if (!node->is_integer && node->number >= -0x1p63 && node->number < 0x1p63) {
         node->integer = (int64_t)node->number;
+        node->is_integer = (double)node->integer == node->number;
     }
     node->string = rwk_arena_string(b->arena, b->json.raw, b->json.raw_size);
     node->string_size = b->json.raw_size;
     return node->string ? RWK_STATUS_OK : nomem(b);
 }
 
-static int by_key(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
+/* Called at an object's end. */
 static enum rwk_status check_duplicates(struct builder *b, const struct rwk_node *object)
 {
-    if (object->type != RWK_JSON_OBJECT || object->n_children < 2)
-        return RWK_STATUS_OK;
-    const char **keys = rwk_alloc(b->arena->memory, object->n_children * sizeof *keys);
-    if (!keys)
-        return nomem(b);
-    size_t n = 0;
-    for (const struct rwk_node *child = object->children; child; child = child->next)
-        keys[n++] = child->key;
-    qsort(keys, n, sizeof *keys, by_key);
+    struct rwk_names names = { .memory = b->arena->memory };
     enum rwk_status status = RWK_STATUS_OK;
-    for (size_t i = 1; i < n && !status; i++)
-        if (strcmp(keys[i - 1], keys[i]) == 0)
-            status = rwk_json_fail(&b->json, "the key \"%.100s\" occurs twice in one object", keys[i]);
-    rwk_free(b->arena->memory, keys);
+    uint32_t n = 0;
+    for (const struct rwk_node *child = object->children; child && !status;
+         child = child->next, n++) {
+        const uint32_t *number = rwk_names_put(&names, child->key, strlen(child->key), n);
+        if (!number) {
+            status = nomem(b);
+        } else if (*number != n) {
+            struct rwk_where where = { .file = b->json.file,
+                                       .subject = child->key,
+                                       .offset = child->offset };
+            status = rwk_fail_at(b->json.error, RWK_STATUS_FORMAT, &where,
+                                 "the key occurs twice in one object");
+        }
+    }
+    rwk_names_finish(&names);
     return status;
 }
 
 /* Hangs a node for `event` under the present parent. */
-static enum rwk_status add_node(struct builder *b, enum rwk_json_event event, const char *key, uint32_t depth,
-                                struct rwk_node **ret)
+static enum rwk_status add_node(struct builder *b, enum rwk_json_event event, const char *key,
+                                uint32_t depth, struct rwk_node **ret)
 {
     struct rwk_node *node = rwk_arena_calloc(b->arena, 1, sizeof *node);
     if (!node)
@@ -83,12 +72,15 @@ static enum rwk_status add_node(struct builder *b, enum rwk_json_event event, co
         parent->n_children++;
     }
     *ret = node;
-    return event == RWK_JSON_STRING ? take_string(b, &node->string, &node->string_size)
-         : event == RWK_JSON_NUMBER ? take_number(b, node) : RWK_STATUS_OK;
+    return event == RWK_JSON_STRING
+               ? rwk_json_copy(&b->json, b->arena, &node->string, &node->string_size)
+           : event == RWK_JSON_NUMBER ? take_number(b, node)
+                                      : RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_tree_parse(struct rwk_node **ret_root, struct rwk_arena *arena, const char *text, size_t size,
-                               const char *file, struct rwk_error *error)
+enum rwk_status rwk_tree_parse(struct rwk_node **ret_root, struct rwk_arena *arena,
+                               const char *text, size_t size, const char *file,
+                               struct rwk_error *error)
 {
     struct builder b = { .arena = arena };
     struct rwk_node *root = NULL;
@@ -102,10 +94,12 @@ enum rwk_status rwk_tree_parse(struct rwk_node **ret_root, struct rwk_arena *are
             return b.json.status;
         if (event == RWK_JSON_END)
             break;
+        if (event == RWK_JSON_ARRAY_END)
+            continue;
         if (event == RWK_JSON_KEY) {
             size_t n;
-            status = take_string(&b, &key, &n);
-        } else if (event == RWK_JSON_ARRAY_END || event == RWK_JSON_OBJECT_END) {
+            status = rwk_json_copy(&b.json, arena, &key, &n);
+        } else if (event == RWK_JSON_OBJECT_END) {
             status = check_duplicates(&b, b.parent[depth - 1]);
         } else {
             struct rwk_node *node = NULL;

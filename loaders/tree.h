@@ -6,7 +6,6 @@
 #define RWK_LOADERS_TREE_H
 
 #include "loaders/json.h"
-#include "runtime/base/memory.h"
 
 struct rwk_node {
     enum rwk_json_event type; /* NULL, FALSE, TRUE, NUMBER, STRING, ARRAY or OBJECT */

@@ -1,53 +1,94 @@
-/* Reading rope dictionaries: the same code for config.json and for the caller's JSON. */
+/* Reading rope dictionaries: the same rows for config.json and for the caller's JSON.
+ *
+ *   dicts of a table -> rope_type -> the rows that this type reads -> theta, original length, rotated share
+ *
+ * From a config, keys that the type does not read are passed over, as the reference does; from the caller they are errors. */
 #include "models/rope_keys.h"
 
 #include <math.h>
 #include <string.h>
 
+static const char full[] = "full_attention", sliding[] = "sliding_attention", option[] = "rope-scaling",
+                  original_key[] = "original_max_position_embeddings";
+
+/* Where the settings of one table are looked up: the first dict that has a key counts. */
 struct reader {
-    const struct rwk_node *config; /* root; NULL for the caller's dict */
+    const struct rwk_node *dicts[2];
+    const struct rwk_node *config; /* top level; NULL: the caller's dict */
+    const struct rwk_node *layers; /* what holds the dicts of the layer types, or NULL */
     const char *file;
     struct rwk_arena *arena;
     struct rwk_error *error;
 };
 
-static bool present(const struct rwk_node *node) { return node && node->type != RWK_JSON_NULL; }
+static bool is_present(const struct rwk_node *node) { return node && node->type != RWK_JSON_NULL; }
 
-/* ---- typed members ---- */
-
-static enum rwk_status number(const struct reader *r, const struct rwk_node *node, double *ret)
+static const struct rwk_node *find(const struct reader *r, const char *key)
 {
-    if (!present(node))
+    for (int i = 0; i < 2; i++)
+        if (is_present(rwk_tree_member(r->dicts[i], key)))
+            return rwk_tree_member(r->dicts[i], key);
+    return NULL;
+}
+
+/* First present of a '|' list of top-level keys. */
+static const struct rwk_node *find_top(const struct reader *r, const char *keys)
+{
+    for (; r->config && *keys; keys += *keys == '|') {
+        char key[64];
+        size_t n = strcspn(keys, "|");
+        if (n < sizeof key) {
+            memcpy(key, keys, n);
+            key[n] = '\0';
+            if (is_present(rwk_tree_member(r->config, key)))
+                return rwk_tree_member(r->config, key);
+        }
+        keys += n;
+    }
+    return NULL;
+}
+
+static enum rwk_status refuse(const struct reader *r, enum rwk_status status, const char *key, const char *what)
+{
+    return r->config ? rwk_fail_on(r->error, status, r->file, key, "%s", what)
+                     : rwk_fail_on(r->error, status, NULL, option, "\"%.60s\" %s", key, what);
+}
+
+/* ---- typed values; an absent node leaves *ret as it is ---- */
+
+static enum rwk_status read_number(const struct reader *r, const struct rwk_node *node, double *ret)
+{
+    if (!is_present(node))
         return RWK_STATUS_OK;
     if (node->type != RWK_JSON_NUMBER)
-        return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, node->key, "must be a number");
+        return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a number");
     *ret = node->number;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status positions(const struct reader *r, const struct rwk_node *node, uint64_t *ret)
+static enum rwk_status read_count(const struct reader *r, const struct rwk_node *node, uint64_t *ret)
 {
-    if (!present(node))
+    if (!is_present(node))
         return RWK_STATUS_OK;
     if (node->type != RWK_JSON_NUMBER || !node->is_integer || node->integer <= 0)
-        return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, node->key, "must be a positive integer");
+        return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a positive integer");
     *ret = (uint64_t)node->integer;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status numbers(const struct reader *r, const struct rwk_node *node, const double **ret, uint32_t *ret_n)
+static enum rwk_status read_list(const struct reader *r, const struct rwk_node *node, const double **ret, uint32_t *ret_n)
 {
-    if (!present(node))
+    if (!is_present(node))
         return RWK_STATUS_OK;
     if (node->type != RWK_JSON_ARRAY)
-        return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, node->key, "must be a list of numbers");
-    double *list = rwk_arena_alloc(r->arena, (node->n_children + 1) * sizeof *list);
+        return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a list of numbers");
+    double *list = rwk_arena_calloc(r->arena, node->n_children, sizeof *list);
     uint32_t n = 0;
     if (!list)
         return rwk_fail_nomem(r->error, node->n_children * sizeof *list);
     for (const struct rwk_node *e = node->children; e; e = e->next) {
         if (e->type != RWK_JSON_NUMBER)
-            return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, node->key, "must be a list of numbers");
+            return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a list of numbers");
         list[n++] = e->number;
     }
     *ret = list;
@@ -55,311 +96,340 @@ static enum rwk_status numbers(const struct reader *r, const struct rwk_node *no
     return RWK_STATUS_OK;
 }
 
-/* First present of a '|' list of top-level keys. */
-static const struct rwk_node *top_level(const struct reader *r, const char *keys)
+static enum rwk_status read_flag(const struct reader *r, const struct rwk_node *node, bool *ret)
 {
-    while (r->config && *keys) {
-        char key[64];
-        size_t n = strcspn(keys, "|");
-        memcpy(key, keys, n);
-        key[n] = '\0';
-        if (present(rwk_tree_member(r->config, key)))
-            return rwk_tree_member(r->config, key);
-        keys += n + (keys[n] == '|');
-    }
-    return NULL;
+    if (!is_present(node))
+        return RWK_STATUS_OK;
+    if (node->type != RWK_JSON_TRUE && node->type != RWK_JSON_FALSE)
+        return refuse(r, RWK_STATUS_FORMAT, node->key, "must be true or false");
+    *ret = node->type == RWK_JSON_TRUE;
+    return RWK_STATUS_OK;
 }
 
-/* ---- one dictionary ---- */
+/* ---- the rows: which types read a key, and which cannot do without ---- */
 
-static enum rwk_status read_type(const struct reader *r, const struct rwk_node *dict, const struct rwk_rope_keys *keys,
-                                 struct rwk_rope_request *q)
+enum kind { NUMBER, POSITIVE, LIST, FLAG };
+#define TYPE(name) (1u << RWK_ROPE_##name)
+#define ORIGINAL_TYPES (TYPE(YARN) | TYPE(LLAMA3) | TYPE(LONGROPE))
+#define FIELD(name) offsetof(struct rwk_rope_request, name)
+
+static const struct row {
+    const char *key;
+    enum kind kind;
+    size_t field, n_field; /* n_field: a list's length */
+    unsigned read_by, needed_by;
+} rows[] = {
+    { "factor", POSITIVE, FIELD(factor), 0, ~TYPE(DEFAULT), ~(TYPE(DEFAULT) | TYPE(LONGROPE)) },
+    { "attention_factor", POSITIVE, FIELD(attention_factor), 0, TYPE(YARN) | TYPE(LONGROPE), 0 },
+    { "beta_fast", NUMBER, FIELD(beta_fast), 0, TYPE(YARN), 0 },
+    { "beta_slow", NUMBER, FIELD(beta_slow), 0, TYPE(YARN), 0 },
+    { "mscale", NUMBER, FIELD(mscale), 0, TYPE(YARN), 0 },
+    { "mscale_all_dim", NUMBER, FIELD(mscale_all_dim), 0, TYPE(YARN), 0 },
+    { "truncate", FLAG, FIELD(truncate), 0, TYPE(YARN), 0 },
+    { "low_freq_factor", POSITIVE, FIELD(low_freq_factor), 0, TYPE(LLAMA3), TYPE(LLAMA3) },
+    { "high_freq_factor", POSITIVE, FIELD(high_freq_factor), 0, TYPE(LLAMA3), TYPE(LLAMA3) },
+    { "short_factor", LIST, FIELD(short_factor), FIELD(n_short), TYPE(LONGROPE), TYPE(LONGROPE) },
+    { "long_factor", LIST, FIELD(long_factor), FIELD(n_long), TYPE(LONGROPE), TYPE(LONGROPE) },
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+static enum rwk_status read_row(const struct reader *r, const struct row *row, struct rwk_rope_request *q)
 {
-    const struct rwk_node *node = rwk_tree_member(dict, "rope_type");
-    if (!present(node))
-        node = rwk_tree_member(dict, "type");
-    if (!present(node))
+    void *field = (char *)q + row->field;
+    const struct rwk_node *node = find(r, row->key);
+    bool exists = rwk_tree_member(r->dicts[0], row->key) || rwk_tree_member(r->dicts[1], row->key);
+    if (!exists && row->needed_by >> q->type & 1)
+        return refuse(r, RWK_STATUS_FORMAT, row->key, "is missing");
+    if (row->kind == LIST)
+        return read_list(r, node, field, (uint32_t *)(void *)((char *)q + row->n_field));
+    if (row->kind == FLAG) /* with dicts by layer type, the reference looks for flags beside them, not inside */
+        return read_flag(r, r->layers ? rwk_tree_member(r->layers, row->key) : node, field);
+    enum rwk_status status = read_number(r, node, field);
+    if (!status && node && row->kind == POSITIVE && !(node->number > 0))
+        return refuse(r, RWK_STATUS_RANGE, row->key, "must be positive");
+    return status;
+}
+
+static enum rwk_status read_type(const struct reader *r, const struct rwk_rope_keys *keys, struct rwk_rope_request *q)
+{
+    const struct rwk_node *node = find(r, "rope_type");
+    if (!node)
+        node = find(r, "type");
+    if (!node)
         return RWK_STATUS_OK;
     if (node->type != RWK_JSON_STRING)
-        return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, node->key, "must be a string");
+        return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a string");
     bool renamed = keys->su_is_longrope && (strcmp(node->string, "su") == 0 || strcmp(node->string, "yarn") == 0);
-    if (!rwk_rope_type_parse(renamed ? "longrope" : node->string, &q->type) || (r->config && q->type == RWK_ROPE_NTK))
-        return rwk_fail_on(r->error, RWK_STATUS_UNSUPPORTED, r->file, node->key, "rope type \"%.40s\" is not supported",
-                           node->string);
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status require(const struct reader *r, const struct rwk_node *dict, const char *key,
-                               enum rwk_rope_type type)
-{
-    if (present(rwk_tree_member(dict, key)))
+    if (rwk_rope_type_parse(renamed ? "longrope" : node->string, &q->type))
         return RWK_STATUS_OK;
-    return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, key, "is missing from the settings of rope type %s",
-                       rwk_rope_type_name(type));
+    return rwk_fail_on(r->error, RWK_STATUS_UNSUPPORTED, r->config ? r->file : NULL, r->config ? node->key : option,
+                       "rope type \"%.40s\" is not supported", node->string);
 }
 
-/* Keys that a type cannot do without. */
-static enum rwk_status check_required(const struct reader *r, const struct rwk_node *dict, enum rwk_rope_type type)
+/* original_max_position_embeddings, for the types that use it. Of the caller's dict only what stands there. */
+static enum rwk_status read_original(const struct reader *r, const struct rwk_rope_keys *keys,
+                                     uint64_t max_position_embeddings, struct rwk_rope_request *q)
 {
-    static const char *const required[RWK_N_ROPE_TYPES][4] = {
-        [RWK_ROPE_LINEAR] = { "factor" }, [RWK_ROPE_DYNAMIC] = { "factor" }, [RWK_ROPE_NTK] = { "factor" },
-        [RWK_ROPE_LLAMA3] = { "factor", "low_freq_factor", "high_freq_factor" },
-        [RWK_ROPE_LONGROPE] = { "short_factor", "long_factor" },
-    };
-    enum rwk_status status = RWK_STATUS_OK;
-    for (int i = 0; i < 4 && required[type][i] && !status; i++)
-        status = require(r, dict, required[type][i], type);
-    return status;
-}
-
-static enum rwk_status read_numbers(const struct reader *r, const struct rwk_node *dict, struct rwk_rope_request *q)
-{
-    const struct {
-        const char *key;
-        double *field;
-    } rows[] = {
-        { "factor", &q->factor }, { "attention_factor", &q->attention_factor }, { "beta_fast", &q->beta_fast },
-        { "beta_slow", &q->beta_slow }, { "mscale", &q->mscale }, { "mscale_all_dim", &q->mscale_all_dim },
-        { "low_freq_factor", &q->low_freq_factor }, { "high_freq_factor", &q->high_freq_factor },
-    };
-    enum rwk_status status = RWK_STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !status; i++)
-        status = number(r, rwk_tree_member(dict, rows[i].key), rows[i].field);
-    if (!status)
-        status = numbers(r, rwk_tree_member(dict, "short_factor"), &q->short_factor, &q->n_short);
-    if (!status)
-        status = numbers(r, rwk_tree_member(dict, "long_factor"), &q->long_factor, &q->n_long);
-    const struct rwk_node *truncate = rwk_tree_member(dict, "truncate");
-    q->truncate = !truncate || truncate->type != RWK_JSON_FALSE;
-    return status;
-}
-
-/* original_max_position_embeddings, for the types that it means something to. */
-static enum rwk_status read_original(const struct reader *r, const struct rwk_node *dict, const struct rwk_rope_keys *keys,
-                                     uint64_t otherwise, struct rwk_rope_request *q)
-{
-    static const char key[] = "original_max_position_embeddings";
-    const struct rwk_node *node = rwk_tree_member(r->config, key);
-    uint64_t original = otherwise;
-    bool takes = q->type == RWK_ROPE_YARN || q->type == RWK_ROPE_LLAMA3 || q->type == RWK_ROPE_LONGROPE;
-    if (r->config && !takes)
+    bool is_needed = ORIGINAL_TYPES >> q->type & 1;
+    const struct rwk_node *inner = find(r, original_key), *top = r->layers ? NULL : find_top(r, original_key);
+    if (r->config && !is_needed)
         return RWK_STATUS_OK;
-    if (!present(node) && keys->default_original)
-        original = keys->default_original;
-    else if (!present(node))
-        node = rwk_tree_member(dict, key);
-    enum rwk_status status = positions(r, node, &original);
-    if (!status && (takes || present(node)))
-        q->original_context = original;
-    return status;
+    q->original_context = !r->config ? 0 : keys->default_original ? keys->default_original : max_position_embeddings;
+    if (keys->default_original) /* it stands at the top level even where the config does not spell it out */
+        inner = NULL;
+    return read_count(r, top ? top : inner, &q->original_context);
 }
 
-static enum rwk_status read_rotary_dim(const struct reader *r, const struct rwk_node *dict, const struct rwk_rope_keys *keys,
-                                       uint32_t head_dim, struct rwk_rope_request *q)
+static enum rwk_status read_theta(const struct reader *r, const struct rwk_rope_keys *keys, struct rwk_rope_request *q)
 {
-    double partial = keys->default_partial ? keys->default_partial : 1;
+    const struct rwk_node *theta = find(r, "rope_theta");
+    q->theta = keys->default_theta;
+    if (keys->fixed_theta)
+        return RWK_STATUS_OK;
+    return read_number(r, theta ? theta : find_top(r, keys->theta_keys ? keys->theta_keys : "rope_theta"), &q->theta);
+}
+
+static enum rwk_status read_rotary_dim(const struct reader *r, const struct rwk_rope_keys *keys, uint32_t head_dim,
+                                       struct rwk_rope_request *q)
+{
     if (keys->rotary_dim_key) {
-        uint64_t r_dim = keys->default_rotary_dim;
-        enum rwk_status status = positions(r, top_level(r, keys->rotary_dim_key), &r_dim);
-        q->rotary_dim = r_dim < UINT32_MAX ? (uint32_t)r_dim : UINT32_MAX;
+        uint64_t n = keys->default_rotary_dim;
+        enum rwk_status status = read_count(r, find_top(r, keys->rotary_dim_key), &n);
+        q->rotary_dim = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
         return status;
     }
-    const struct rwk_node *node = rwk_tree_member(dict, "partial_rotary_factor");
-    if (!present(node))
-        node = top_level(r, keys->partial_keys ? keys->partial_keys : "partial_rotary_factor");
-    enum rwk_status status = number(r, node, &partial);
+    const char *names = keys->partial_keys ? keys->partial_keys : "partial_rotary_factor";
+    const struct rwk_node *node = find(r, "partial_rotary_factor");
+    double share = keys->default_partial > 0 ? keys->default_partial : 1;
+    if (!node)
+        node = find_top(r, names);
+    enum rwk_status status = read_number(r, node, &share);
     if (status)
         return status;
-    if (!(partial > 0 && partial <= 1))
-        return rwk_fail_on(r->error, RWK_STATUS_RANGE, r->file, node ? node->key : "partial_rotary_factor",
-                           "must be above 0 and at most 1");
-    if (!keys->partial_for_default && q->type != RWK_ROPE_DEFAULT && partial != 1)
-        return rwk_fail_on(r->error, RWK_STATUS_UNSUPPORTED, r->file, "partial_rotary_factor", "a scaled rope of a part of "
-                           "the head is not known for this family");
-    q->rotary_dim = keys->partial_for_default ? (uint32_t)(head_dim * partial) : head_dim;
+    if (!(share > 0 && share <= 1))
+        return refuse(r, RWK_STATUS_RANGE, node ? node->key : names, "must be above 0 and at most 1");
+    if (!keys->partial_for_default && q->type != RWK_ROPE_DEFAULT && share != 1)
+        return refuse(r, RWK_STATUS_UNSUPPORTED, node ? node->key : names, "has no meaning where this family's rope is "
+                      "scaled");
+    q->rotary_dim = keys->partial_for_default ? (uint32_t)(head_dim * share) : head_dim;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_dict(const struct reader *r, const struct rwk_node *dict, const struct rwk_rope_keys *keys,
-                                 const struct rwk_position_request *request, struct rwk_rope_request *q)
+static enum rwk_status read_table(const struct reader *r, const struct rwk_rope_keys *keys,
+                                  const struct rwk_position_request *request, struct rwk_rope_request *q)
 {
-    if (present(dict) && dict->type != RWK_JSON_OBJECT)
-        return rwk_fail_on(r->error, RWK_STATUS_FORMAT, r->file, dict->key, "must be an object");
-    q->theta = keys->default_theta;
+    for (int i = 0; i < 2; i++)
+        if (is_present(r->dicts[i]) && r->dicts[i]->type != RWK_JSON_OBJECT)
+            return refuse(r, RWK_STATUS_FORMAT, r->dicts[i]->key, "must be an object");
     q->interleaved = keys->interleaved;
-    enum rwk_status status = read_type(r, dict, keys, q);
+    q->truncate = true;
+    enum rwk_status status = read_type(r, keys, q);
+    for (size_t i = 0; i < N_ROWS && !status; i++)
+        if (rows[i].read_by >> q->type & 1)
+            status = read_row(r, &rows[i], q);
     if (!status)
-        status = check_required(r, dict, q->type);
+        status = read_theta(r, keys, q);
     if (!status)
-        status = read_numbers(r, dict, q);
-    if (!status && !keys->fixed_theta) {
-        const struct rwk_node *theta = rwk_tree_member(dict, "rope_theta");
-        status = number(r, present(theta) ? theta : top_level(r, keys->theta_keys ? keys->theta_keys : "rope_theta"),
-                        &q->theta);
-    }
-    if (!status)
-        status = read_original(r, dict, keys, request->max_position_embeddings, q);
-    return status ? status : read_rotary_dim(r, dict, keys, request->head_dim, q);
+        status = read_original(r, keys, request->max_position_embeddings, q);
+    return status ? status : read_rotary_dim(r, keys, request->head_dim, q);
 }
 
 /* ---- config ---- */
 
+/* Neither absent nor one of the values that count as nothing. */
 static bool is_truthy(const struct rwk_node *node)
 {
-    return present(node) && !(node->type == RWK_JSON_OBJECT && node->n_children == 0) && node->type != RWK_JSON_FALSE;
+    return is_present(node) && node->type != RWK_JSON_FALSE && !(node->type == RWK_JSON_OBJECT && !node->n_children);
+}
+
+static bool is_by_layer_type(const struct rwk_node *dict)
+{
+    return rwk_tree_member(dict, full) || rwk_tree_member(dict, sliding);
+}
+
+static enum rwk_status read_one(struct rwk_position_request *request, struct reader *r, const struct rwk_node *scaling,
+                                const struct rwk_node *parameters, const struct rwk_rope_keys *keys)
+{
+    r->dicts[0] = is_truthy(scaling) ? scaling : parameters;
+    if (is_by_layer_type(r->dicts[0]))
+        return refuse(r, RWK_STATUS_UNSUPPORTED, r->dicts[0]->key, "settings by layer type are not known in this family");
+    request->n_rope = 1;
+    request->rope[0] = (struct rwk_rope_request){ .name = "all" };
+    return read_table(r, keys, request, &request->rope[0]);
+}
+
+static enum rwk_status read_two(struct rwk_position_request *request, struct reader *r, const struct rwk_node *scaling,
+                                const struct rwk_node *parameters, const struct rwk_rope_keys *keys)
+{
+    static const struct rwk_node none = { .type = RWK_JSON_OBJECT };
+    struct rwk_rope_keys local = *keys;
+    local.default_theta = keys->default_local_theta;
+    local.theta_keys = keys->local_theta_key;
+    if (is_by_layer_type(scaling))
+        return refuse(r, RWK_STATUS_UNSUPPORTED, scaling->key, "settings by layer type belong into rope_parameters");
+    if (is_truthy(parameters) && !is_by_layer_type(parameters))
+        return refuse(r, RWK_STATUS_UNSUPPORTED, parameters->key, "must hold the settings of full_attention and "
+                      "sliding_attention");
+    r->layers = is_present(parameters) ? parameters : &none;
+    r->dicts[0] = scaling;
+    r->dicts[1] = rwk_tree_member(parameters, full);
+    request->n_rope = 2;
+    request->rope[0] = (struct rwk_rope_request){ .name = full };
+    request->rope[1] = (struct rwk_rope_request){ .name = sliding };
+    enum rwk_status status = read_table(r, keys, request, &request->rope[0]);
+    r->dicts[0] = rwk_tree_member(parameters, sliding);
+    r->dicts[1] = NULL;
+    return status ? status : read_table(r, &local, request, &request->rope[1]);
 }
 
 enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request, const struct rwk_node *config, const char *file,
                                    const struct rwk_rope_keys *keys, struct rwk_arena *arena, struct rwk_error *error)
 {
-    static const char full[] = "full_attention", sliding[] = "sliding_attention";
-    struct reader r = { config, file, arena, error };
-    const struct rwk_node *dict = rwk_tree_member(config, "rope_scaling");
-    if (!is_truthy(dict))
-        dict = rwk_tree_member(config, "rope_parameters");
-    const struct rwk_node *of_full = rwk_tree_member(dict, full), *of_sliding = rwk_tree_member(dict, sliding);
-    bool nested = of_full || of_sliding;
-    request->n_rope = keys->by_layer_type ? 2 : 1;
-    request->rope[0].name = keys->by_layer_type ? full : "all";
-    request->rope[1].name = sliding;
-    if (nested && !keys->by_layer_type)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, dict->key, "settings by layer type are not known for this "
-                           "family");
-    enum rwk_status status = read_dict(&r, nested ? of_full : dict, keys, request, &request->rope[0]);
-    if (!status && keys->by_layer_type) {
-        struct rwk_rope_keys local = *keys;
-        local.default_theta = keys->default_local_theta;
-        local.theta_keys = keys->local_theta_key;
-        status = read_dict(&r, of_sliding, &local, request, &request->rope[1]);
-    }
+    struct rwk_position_request changed = *request;
+    struct reader r = { .config = config, .file = file, .arena = arena, .error = error };
+    const struct rwk_node *scaling = rwk_tree_member(config, "rope_scaling"),
+                          *parameters = rwk_tree_member(config, "rope_parameters");
+    changed.file = file;
+    enum rwk_status status = (keys->by_layer_type ? read_two : read_one)(&changed, &r, scaling, parameters, keys);
+    if (!status)
+        *request = changed;
     return status;
 }
 
 /* ---- the caller's choice ---- */
 
-/* "yarn:4" as the object that it stands for. */
-static enum rwk_status expand_short(char *json, size_t capacity, const char *spec, struct rwk_error *error)
+/* "yarn:4" */
+static enum rwk_status read_short(struct rwk_rope_request *q, const char *spec, struct rwk_arena *arena,
+                                  struct rwk_error *error)
 {
-    size_t n = strcspn(spec, ":"), used;
-    const char *factor = spec + n + (spec[n] == ':');
     char name[16];
-    enum rwk_rope_type type = RWK_ROPE_DEFAULT;
-    static const char quoted[] = "\"rope_type\": \"", low_high[] = ", \"low_freq_factor\": 1, \"high_freq_factor\": 4";
-    if (n >= sizeof name || strlen(factor) > 24)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "\"%.60s\" is not understood", spec);
-    memcpy(name, spec, n);
-    name[n] = '\0';
-    if (strcmp(name, "none") == 0)
-        memcpy(name, "default", sizeof "default");
-    if (!rwk_rope_type_parse(name, &type) || type == RWK_ROPE_LONGROPE)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "rope-scaling", "\"%.60s\" is no scaling with a short form",
-                           spec);
-    if ((type == RWK_ROPE_DEFAULT) != (*factor == '\0') || (type == RWK_ROPE_DEFAULT && spec[n]))
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", type == RWK_ROPE_DEFAULT ?
-                           "\"%.60s\" takes no factor" : "\"%.60s\" needs a factor, as in \"yarn:4\"", spec);
-    if (strspn(factor, "0123456789.") != strlen(factor))
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "\"%.60s\": the factor is not a number", spec);
-    const char *parts[] = { "{", quoted, name, "\"", *factor ? ", \"factor\": " : "", factor,
-                            type == RWK_ROPE_LLAMA3 ? low_high : "", "}" };
-    used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        size_t length = strlen(parts[i]);
-        if (used + length + 1 > capacity)
-            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "is too long");
-        memcpy(json + used, parts[i], length);
-        used += length;
+    size_t n = strcspn(spec, ":");
+    if (strcmp(spec, "none") == 0)
+        return RWK_STATUS_OK; /* q->type is the default one */
+    memcpy(name, spec, n < sizeof name ? n : 0);
+    name[n < sizeof name ? n : 0] = '\0';
+    if (!rwk_rope_type_parse(name, &q->type) || q->type == RWK_ROPE_DEFAULT || q->type == RWK_ROPE_LONGROPE)
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, option, "\"%.60s\" is not understood: give linear:F, ntk:F, "
+                           "dynamic:F, yarn:F, llama3:F, none, or a JSON object", spec);
+    struct rwk_node *factor = NULL;
+    const char *text = spec + n + (spec[n] == ':');
+    if (rwk_tree_parse(&factor, arena, text, strlen(text), NULL, NULL) == RWK_STATUS_NOMEM)
+        return rwk_fail_nomem(error, sizeof *factor);
+    if (!factor || factor->type != RWK_JSON_NUMBER)
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option, "\"%.60s\" needs a number as its factor, as in "
+                           "\"yarn:4\"", spec);
+    q->factor = factor->number;
+    if (q->type == RWK_ROPE_LLAMA3) {
+        q->low_freq_factor = 1;
+        q->high_freq_factor = 4;
     }
-    json[used] = '\0';
     return RWK_STATUS_OK;
 }
 
 /* Keys that would not take effect are refused, so that a slip of the pen is not passed over. */
-static enum rwk_status check_keys(const struct rwk_node *dict, enum rwk_rope_type type, struct rwk_error *error)
+static enum rwk_status check_keys(const struct reader *r, enum rwk_rope_type type)
 {
-    enum { ANY = -1, SCALED = -2 };
-    static const struct {
-        const char *key;
-        int types; /* a bit set of types, or for all */
-    } known[] = {
-        { "rope_type", ANY }, { "type", ANY }, { "rope_theta", ANY }, { "factor", SCALED },
-        { "original_max_position_embeddings", SCALED }, { "attention_factor", 1 << RWK_ROPE_YARN | 1 << RWK_ROPE_LONGROPE },
-        { "beta_fast", 1 << RWK_ROPE_YARN }, { "beta_slow", 1 << RWK_ROPE_YARN }, { "mscale", 1 << RWK_ROPE_YARN },
-        { "mscale_all_dim", 1 << RWK_ROPE_YARN }, { "truncate", 1 << RWK_ROPE_YARN },
-        { "low_freq_factor", 1 << RWK_ROPE_LLAMA3 }, { "high_freq_factor", 1 << RWK_ROPE_LLAMA3 },
-        { "short_factor", 1 << RWK_ROPE_LONGROPE }, { "long_factor", 1 << RWK_ROPE_LONGROPE },
-    };
-    for (const struct rwk_node *member = dict->children; member; member = member->next) {
-        bool fits = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known && !fits; i++)
-            fits = strcmp(known[i].key, member->key) == 0 &&
-                   (known[i].types == ANY || (known[i].types == SCALED ? type != RWK_ROPE_DEFAULT
-                                                                       : (known[i].types >> type & 1)));
+    for (const struct rwk_node *member = r->dicts[0]->children; member; member = member->next) {
+        const char *key = member->key;
+        bool fits = !strcmp(key, "rope_type") || !strcmp(key, "type") || !strcmp(key, "rope_theta") ||
+                    (!strcmp(key, original_key) && type != RWK_ROPE_DEFAULT);
+        for (size_t i = 0; i < N_ROWS && !fits; i++)
+            fits = strcmp(rows[i].key, key) == 0 && rows[i].read_by >> type & 1;
         if (!fits)
-            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "\"%.60s\" has no effect on rope type %s",
-                               member->key, rwk_rope_type_name(type));
+            return rwk_fail_on(r->error, RWK_STATUS_RANGE, NULL, option, "\"%.60s\" has no effect on rope type %s", key,
+                               rwk_rope_type_name(type));
     }
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status override_scaling(struct rwk_position_request *request, const char *spec, struct rwk_arena *arena,
-                                        struct rwk_error *error)
+static enum rwk_status read_json(struct rwk_rope_request *q, const struct rwk_position_request *request, const char *spec,
+                                 struct rwk_arena *arena, struct rwk_error *error)
 {
-    char expanded[192];
-    struct rwk_node *dict = NULL;
-    struct rwk_rope_request *old = &request->rope[0], fresh = { .name = old->name };
-    struct reader r = { NULL, "rope-scaling", arena, error };
-    struct rwk_rope_keys keys = { .default_theta = old->theta, .interleaved = old->interleaved };
-    uint64_t trained = old->original_context ? old->original_context : request->max_position_embeddings;
-    struct rwk_position_request base = *request;
-    if (spec[strspn(spec, " \t\n\r")] != '{') {
-        enum rwk_status status = expand_short(expanded, sizeof expanded, spec, error);
-        if (status)
-            return status;
-        spec = expanded;
-    }
-    enum rwk_status status = rwk_tree_parse(&dict, arena, spec, strlen(spec), "rope-scaling", error);
-    if (!status && rwk_tree_member(dict, "rope_type") == NULL && rwk_tree_member(dict, "type") == NULL)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "\"rope_type\" is missing");
-    base.max_position_embeddings = trained; /* what a missing original length stands for */
-    if (!status)
-        status = read_dict(&r, dict, &keys, &base, &fresh);
-    if (!status)
-        status = check_keys(dict, fresh.type, error);
-    if (!status && fresh.factor && !(fresh.factor >= 1))
-        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-scaling", "a factor below 1 would shorten the context");
+    struct rwk_node *dict;
+    struct rwk_rope_keys keys = { .default_theta = q->theta, .interleaved = q->interleaved };
+    struct reader r = { .file = option, .arena = arena, .error = error };
+    enum rwk_status status = rwk_tree_parse(&dict, arena, spec, strlen(spec), option, error);
     if (status)
         return status;
-    fresh.rotary_dim = old->rotary_dim;
-    *old = fresh;
-    request->trained_context = fresh.original_context ? fresh.original_context : trained;
+    r.dicts[0] = dict;
+    if (!find(&r, "rope_type") && !find(&r, "type"))
+        return refuse(&r, RWK_STATUS_RANGE, "rope_type", "is missing");
+    status = read_type(&r, &keys, q);
+    if (!status)
+        status = check_keys(&r, q->type);
+    return status ? status : read_table(&r, &keys, request, q);
+}
+
+static enum rwk_status choose_scaling(struct rwk_position_request *request, const struct rwk_model_options *options,
+                                      struct rwk_arena *arena, struct rwk_error *error)
+{
+    const char *spec = options->rope_scaling;
+    struct rwk_rope_request *old = &request->rope[0];
+    struct rwk_rope_request q = { .name = old->name, .theta = old->theta, .interleaved = old->interleaved,
+                                  .truncate = true };
+    bool is_json = spec[strspn(spec, " \t\r\n")] == '{';
+    enum rwk_status status = is_json ? read_json(&q, request, spec, arena, error) : read_short(&q, spec, arena, error);
+    bool has_factor = q.type != RWK_ROPE_DEFAULT && !(is_json && q.factor == 0);
+    if (!status && has_factor && !(q.factor >= 1))
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option, "a factor below 1 would shorten the context");
+    if (!status && options->rope_theta != 0 && q.theta != old->theta)
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta", "is given twice: rope-scaling has one, too");
+    if (!status && options->original_context && q.original_context)
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context", "is given twice: rope-scaling has one, too");
+    if (status)
+        return status;
+    q.rotary_dim = old->rotary_dim;
+    uint64_t trained = old->original_context && q.type != RWK_ROPE_DYNAMIC ? old->original_context
+                                                                           : request->max_position_embeddings;
+    if (!q.original_context && ORIGINAL_TYPES >> q.type & 1)
+        q.original_context = trained;
+    request->trained_context = q.original_context ? q.original_context : trained;
+    request->file = NULL;
+    *old = q;
+    return RWK_STATUS_OK;
+}
+
+static enum rwk_status choose_theta(struct rwk_rope_request *q, double theta, struct rwk_error *error)
+{
+    if (!(theta > 0) || !isfinite(theta))
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta", "must be a positive number");
+    q->theta = theta;
+    return RWK_STATUS_OK;
+}
+
+static enum rwk_status choose_original(struct rwk_position_request *request, uint64_t original, struct rwk_error *error)
+{
+    struct rwk_rope_request *q = &request->rope[0];
+    bool kept = (ORIGINAL_TYPES | TYPE(DYNAMIC)) >> q->type & 1;
+    if (q->type == RWK_ROPE_DEFAULT || !(kept || request->trained_context))
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context", "has no effect on rope type %s of this model",
+                           rwk_rope_type_name(q->type));
+    if (kept)
+        q->original_context = original;
+    if (request->trained_context)
+        request->trained_context = original;
     return RWK_STATUS_OK;
 }
 
 enum rwk_status rwk_rope_keys_override(struct rwk_position_request *request, const struct rwk_model_options *options,
                                        struct rwk_arena *arena, struct rwk_error *error)
 {
-    const char *option = options->rope_scaling ? "rope-scaling" : options->rope_theta != 0 ? "rope-theta" :
-                         options->original_context ? "original-context" : NULL;
+    const char *given = options->rope_scaling ? option : options->rope_theta != 0 ? "rope-theta" :
+                        options->original_context ? "original-context" : NULL;
+    struct rwk_position_request changed = *request;
     enum rwk_status status = RWK_STATUS_OK;
-    if (!option)
+    if (!given)
         return RWK_STATUS_OK;
     if (strcmp(request->scheme, "rope") != 0)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option, "does not apply: this model's positions are %s, not rotary",
-                           request->scheme);
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, given, "does not apply to %s positions, which this model has",
+                           strcmp(request->scheme, "none") == 0 ? "no" : request->scheme);
     if (options->rope_scaling)
-        status = override_scaling(request, options->rope_scaling, arena, error);
-    struct rwk_rope_request *q = &request->rope[0];
-    if (!status && options->rope_theta != 0) {
-        if (!(options->rope_theta > 0) || !isfinite(options->rope_theta))
-            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta", "must be a positive number");
-        q->theta = options->rope_theta;
-    }
-    if (!status && options->original_context) {
-        if (q->type == RWK_ROPE_DEFAULT)
-            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context", "has no effect without a scaling");
-        q->original_context = options->original_context;
-        if (request->trained_context)
-            request->trained_context = options->original_context;
-    }
+        status = choose_scaling(&changed, options, arena, error);
+    if (!status && options->rope_theta != 0)
+        status = choose_theta(&changed.rope[0], options->rope_theta, error);
+    if (!status && options->original_context)
+        status = choose_original(&changed, options->original_context, error);
+    if (!status)
+        *request = changed;
     return status;
 }

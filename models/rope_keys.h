@@ -1,4 +1,14 @@
-/* Config keys of rotary positions, of both generations, and the caller's choice at load time -> rope requests. */
+/* Config keys of rotary positions, of both generations, and the caller's choice at load time -> rope requests.
+ *
+ *   new   rope_parameters: { rope_type, rope_theta, partial_rotary_factor, factor, ... }, or such a dict for each layer type
+ *   old   rope_theta, partial_rotary_factor, rope_scaling: null | { type or rope_type, factor, ... }
+ *
+ * Precedence, as in the reference implementation; null counts as absent:
+ *   1. the dict is rope_scaling unless it is absent or empty, else rope_parameters
+ *   2. theta and rotated share: inside the dict, else top level, else the family's default
+ *   3. rope_type before type before "default"
+ *   4. original_max_position_embeddings (llama3, yarn, longrope): top level, else inside the dict, else
+ *      max_position_embeddings */
 #ifndef RWK_MODELS_ROPE_KEYS_H
 #define RWK_MODELS_ROPE_KEYS_H
 
@@ -16,22 +26,21 @@ struct rwk_rope_keys {
     const char *rotary_dim_key;  /* the rotated dimensions as a number of their own (GPT-J), or NULL */
     uint32_t default_rotary_dim;
     bool interleaved;
-    uint64_t default_original;   /* a class default that counts like a top-level key (Phi-3: 4096); 0: none */
     bool su_is_longrope;         /* old names of Phi-3: "su" and "yarn" mean longrope */
-    /* Two tables, "full_attention" and "sliding_attention"; the latter's theta when the config is of the old generation. */
+    uint64_t default_original;   /* of a missing top-level original_max_position_embeddings (Phi-3: 4096); 0: none */
+    /* Two tables, "full_attention" and "sliding_attention". Of the old generation the latter has only its theta, and
+     * rope_scaling belongs to the former, where it also goes before what rope_parameters says. */
     bool by_layer_type;
     const char *local_theta_key;
     double default_local_theta;
 };
 
-/* Fills request->rope from the config (the rest of the request is there already). Precedence, as in the reference: the dict
- * is rope_scaling if it is there and not empty, else rope_parameters; theta and share inside the dict, else top-level, else
- * the default; rope_type before type; a top-level original_max_position_embeddings before the inner one. */
+/* Fills request->rope and request->file from the config (the rest of the request is there already). */
 enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request, const struct rwk_node *config, const char *file,
                                    const struct rwk_rope_keys *keys, struct rwk_arena *arena, struct rwk_error *error);
 
-/* Lets the caller's rope_scaling, rope_theta and original_context replace what the config says. Whatever would not take
- * effect is an error. */
+/* Lets the caller's rope_scaling, rope_theta and original_context replace what the config says; of a model with two tables,
+ * the first. Whatever would not take effect is an error that names the option. */
 enum rwk_status rwk_rope_keys_override(struct rwk_position_request *request, const struct rwk_model_options *options,
                                        struct rwk_arena *arena, struct rwk_error *error);
 

@@ -12,7 +12,7 @@ enum {
 void rwk_product_prepare(const struct rwk_pass *pass, const struct rwk_matrix *w, uint32_t row, const float *x, uint32_t n)
 {
     struct rwk_workspace *ws = pass->ws;
-    pass->model->kernels->prepare[rwk_matrix_form(w)](ws->prepared + row * ws->prepared_stride, x, n);
+    pass->model->kernels->prepare[w->element](ws->prepared + row * ws->prepared_stride, x, n);
 }
 
 struct prepare_job {
@@ -65,9 +65,9 @@ void rwk_product_run(const struct rwk_pass *pass, const struct rwk_product *prod
                      const float *x, size_t x_stride, bool prepared)
 {
     for (uint32_t i = 0, next; i < n_products; i = next) {
-        /* Matrices that want one form share the prepared rows and the parallel region. */
+        /* Matrices of one element type share the prepared rows and the parallel region. */
         uint32_t tasks = n_tasks(products[i].w);
-        for (next = i + 1; next < n_products && rwk_matrix_form(products[next].w) == rwk_matrix_form(products[i].w); next++)
+        for (next = i + 1; next < n_products && products[next].w->element == products[i].w->element; next++)
             tasks += n_tasks(products[next].w);
         if (i > 0 || !prepared) {
             struct prepare_job prepare = { pass, products[i].w, x, x_stride };

@@ -1,310 +1,346 @@
-/* generate: prompt -> ids -> session -> draw, step, print, until something ends it. */
-#include "tool.h"
-
+/* prompt -> ids -> prefill -> (logits -> sampler -> id -> stream decoder -> text), one token at a time.
+ *
+ * Where it ends: at the model's end token ("eos"), a stop text ("stop_text"), the number of tokens asked for ("length"), or
+ * the context ("context"). A prompt of P tokens in a context of C leaves room for C - P + 1: the last token's own position
+ * is never evaluated. The end token and the stop text are no part of the result. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include "commands.h"
+#include "ids.h"
+#include "load.h"
+#include "output.h"
+#include "progress.h"
+#include "tool.h"
 
-enum { DEFAULT_NEW_TOKENS = 128 };
+#define DEFAULT_TOKENS 128
 
-struct job {
+struct generation {
     const struct options *o;
-    struct rwk_model *model;
-    struct rwk_tokenizer *tokenizer; /* NULL when ids go in and come out */
     struct rwk_pool *pool;
+    struct rwk_model *model;
+    struct rwk_model_info info;
+    struct rwk_generation_defaults defaults;
+    struct rwk_tokenizer *tokenizer; /* NULL where neither text comes in nor goes out */
+    struct rwk_stream *stream;       /* NULL without text or stop texts */
     struct rwk_session *session;
     struct rwk_sampler *sampler;
-    struct rwk_stream *stream;
-    struct rwk_generation_defaults defaults;
-    uint32_t *prompt, *generated;
-    size_t n_prompt, n_generated, max_new;
-    const char *stop_reason;
-    char *text;                      /* --json: what would have been streamed */
-    size_t text_size, text_capacity;
-    double load_s, prefill_s, decode_s;
-    struct rwk_error error;
-};
+    struct rwk_sampler_options sampling;
 
-static int fail_job(struct job *j) { return fail_error(&j->error); }
+    struct ids prompt, ids; /* ids: the continuation */
+    uint64_t wanted;        /* tokens asked for */
+    uint64_t context;
+    char *text;             /* [text_size] of the continuation; kept for --json only */
+    size_t text_size, text_capacity;
+    uint32_t stop_token;
+    const char *stop_reason;
+    double load_seconds, prompt_seconds, decode_seconds;
+};
 
 /* ---- prompt ---- */
 
-/* An empty prompt starts from the beginning token, or the end token where there is none (GPT-2). */
-static int start_token(struct job *j)
+/* What an empty prompt begins with: the token for the beginning, or, as GPT-2 does it, for the end. */
+static uint32_t first_token(const struct generation *g)
 {
-    uint32_t id = j->defaults.bos_token;
-    if (id == RWK_TOKEN_NONE && j->tokenizer)
-        id = rwk_tokenizer_special(j->tokenizer, RWK_SPECIAL_BOS);
-    if (id == RWK_TOKEN_NONE && j->defaults.n_eos_tokens)
-        id = j->defaults.eos_tokens[0];
-    if (id == RWK_TOKEN_NONE)
-        return fail("prompt: it is empty, and the model names no token to start from");
-    free(j->prompt);
-    j->prompt = malloc(sizeof *j->prompt);
-    if (!j->prompt)
-        return fail("out of memory");
-    j->prompt[0] = id;
-    j->n_prompt = 1;
-    return EXIT_DONE;
+    uint32_t candidates[] = {
+        g->tokenizer ? rwk_tokenizer_special(g->tokenizer, RWK_SPECIAL_BOS) : RWK_TOKEN_NONE,
+        g->defaults.bos_token,
+        g->tokenizer ? rwk_tokenizer_special(g->tokenizer, RWK_SPECIAL_EOS) : RWK_TOKEN_NONE,
+        g->defaults.n_eos_tokens ? g->defaults.eos_tokens[0] : RWK_TOKEN_NONE,
+    };
+    for (size_t i = 0; i < COUNT_OF(candidates); i++)
+        if (candidates[i] != RWK_TOKEN_NONE)
+            return candidates[i];
+    die("%s: the prompt is empty and the model names no token to begin with", g->o->arguments[0]);
 }
 
-static int read_prompt(struct job *j)
+/* A beginning-of-sequence token that the user typed and one that the tokenizer put before it are one. */
+static void drop_doubled_bos(struct generation *g)
 {
-    const struct options *o = j->o;
-    const char *text = o->n_arguments > 1 ? o->arguments[1] : NULL;
+    uint32_t bos = rwk_tokenizer_special(g->tokenizer, RWK_SPECIAL_BOS);
+    struct ids *p = &g->prompt;
+    if (p->n < 2 || bos == RWK_TOKEN_NONE || p->items[0] != bos || p->items[1] != bos)
+        return;
+    p->n--;
+    memmove(p->items, p->items + 1, p->n * sizeof *p->items);
+}
+
+static void prompt_read(struct generation *g)
+{
+    const struct options *o = g->o;
+    size_t size;
     char *owned = NULL;
-    size_t size = text ? strlen(text) : 0;
-    int status = EXIT_DONE;
-    if (text && (o->ids || o->ids_file))
-        return fail("ids: a prompt was given, too");
     if (o->ids) {
-        status = parse_ids(o->ids, strlen(o->ids), &j->prompt, &j->n_prompt);
+        ids_parse(&g->prompt, o->ids, strlen(o->ids), "--ids");
+    } else if (o->ids_file) {
+        owned = read_whole(o->ids_file, &size);
+        ids_parse(&g->prompt, owned, size, o->ids_file);
     } else {
-        if (!text) {
-            status = read_whole(o->ids_file ? o->ids_file : "-", &owned, &size);
-            text = owned;
-        }
-        if (!status)
-            status = o->ids_file ? parse_ids(text, size, &j->prompt, &j->n_prompt)
-                                 : encode_text(j->tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL, &j->prompt, &j->n_prompt);
+        const char *text = o->n_arguments > 1 ? o->arguments[1] : (owned = read_whole(NULL, &size));
+        if (!owned)
+            size = strlen(text);
+        encode(&g->prompt, NULL, g->tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL);
+        drop_doubled_bos(g);
     }
     free(owned);
-    return !status && j->n_prompt == 0 ? start_token(j) : status;
+    if (!g->prompt.n)
+        ids_append(&g->prompt, first_token(g));
 }
 
-/* ---- set-up ---- */
+/* ---- settings ---- */
 
-static int make_sampler(struct job *j)
+static bool samples(const struct options *o, const struct rwk_generation_defaults *defaults)
 {
-    const struct options *o = j->o;
-    const struct rwk_generation_defaults *d = &j->defaults;
-    static const char *const asks[] = { "temperature", "top-k", "top-p", "min-p", "seed" };
-    struct rwk_sampler_options so;
-    bool sample = d->do_sample;
-    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
-        sample |= options_given(o, asks[i]);
-    rwk_sampler_options_init(&so);
-    so.repetition_penalty = options_given(o, "repetition-penalty") ? o->repetition_penalty : d->repetition_penalty;
-    so.seed = o->seed;
-    if (sample && !o->greedy) {
-        so.temperature = options_given(o, "temperature") ? o->temperature : d->temperature;
-        so.top_k = options_given(o, "top-k") ? (int32_t)o->top_k : d->top_k;
-        so.top_p = options_given(o, "top-p") ? o->top_p : d->top_p;
-        so.min_p = options_given(o, "min-p") ? o->min_p : d->min_p;
+    static const enum option_id asking[] = { OPTION_TEMPERATURE, OPTION_TOP_K, OPTION_TOP_P, OPTION_MIN_P,
+                                             OPTION_SEED };
+    if (o->greedy)
+        return false;
+    for (size_t i = 0; i < COUNT_OF(asking); i++)
+        if (options_given(o, asking[i]))
+            return true;
+    return defaults->do_sample != 0;
+}
+
+/* Small enough to be typed again. */
+static uint64_t fresh_seed(void)
+{
+    uint32_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        die("no random seed to be had: give --seed");
+    return seed;
+}
+
+static void sampler_open(struct generation *g)
+{
+    const struct options *o = g->o;
+    const struct rwk_generation_defaults *d = &g->defaults;
+    struct rwk_error error = ERROR_INIT;
+    struct rwk_sampler_options *s = &g->sampling;
+    rwk_sampler_options_init(s);
+    s->repetition_penalty =
+        options_given(o, OPTION_REPETITION_PENALTY) ? o->repetition_penalty : d->repetition_penalty;
+    if (samples(o, d)) {
+        s->temperature = options_given(o, OPTION_TEMPERATURE) ? o->temperature : d->temperature;
+        s->top_k = options_given(o, OPTION_TOP_K) ? (int32_t)o->top_k : d->top_k;
+        s->top_p = options_given(o, OPTION_TOP_P) ? o->top_p : d->top_p;
+        s->min_p = options_given(o, OPTION_MIN_P) ? o->min_p : d->min_p;
+        s->seed = options_given(o, OPTION_SEED) ? o->seed : fresh_seed();
     }
-    return rwk_sampler_create(&j->sampler, &so, &j->error) ? fail_job(j) : EXIT_DONE;
+    check(rwk_sampler_create(&g->sampler, s, &error), &error);
 }
 
-static int make_stream(struct job *j)
+static void stream_open(struct generation *g)
 {
-    if (!j->tokenizer)
-        return j->o->n_stop ? fail("stop: there is no tokenizer to find texts with") : EXIT_DONE;
-    if (rwk_stream_create(&j->stream, j->tokenizer, RWK_DECODE_SKIP_SPECIAL, &j->error))
-        return fail_job(j);
-    for (int i = 0; i < j->o->n_stop; i++)
-        if (rwk_stream_add_stop(j->stream, j->o->stop[i], strlen(j->o->stop[i]), &j->error))
-            return fail_job(j);
-    return rwk_stream_prime(j->stream, j->prompt, j->n_prompt, &j->error) ? fail_job(j) : EXIT_DONE;
-}
-
-/* How many tokens may come, and a session with room for them. */
-static int make_session(struct job *j)
-{
-    const struct options *o = j->o;
-    struct rwk_model_info info = { .size = sizeof info };
-    struct rwk_session_options so;
-    rwk_model_get_info(j->model, &info);
-    j->max_new = options_given(o, "max-new-tokens") ? o->max_new_tokens :
-                 j->defaults.max_new_tokens ? j->defaults.max_new_tokens : DEFAULT_NEW_TOKENS;
-    uint64_t context = o->context ? o->context : info.context;
-    if (o->context) {
-        int status = check_context(o, j->model, o->context);
-        if (status)
-            return status;
+    struct rwk_error error = ERROR_INIT;
+    if (!g->tokenizer || (g->o->print_ids && !g->o->stop.n))
+        return;
+    check(rwk_stream_create(&g->stream, g->tokenizer, RWK_DECODE_SKIP_SPECIAL, &error), &error);
+    for (size_t i = 0; i < g->o->stop.n; i++) {
+        const char *stop = g->o->stop.items[i];
+        check(rwk_stream_add_stop(g->stream, stop, strlen(stop), &error), &error);
     }
-    if (j->n_prompt > context)
-        return fail("prompt: %zu tokens do not fit a context of %llu", j->n_prompt, (unsigned long long)context);
-    session_options(o, j->pool, &so);
-    /* The last generated token's own position is never used. Tokens asked for in so many words may go beyond what the plan
-     * is made for, where no table ends. */
-    uint64_t wanted = j->n_prompt + (j->max_new ? j->max_new - 1 : 0);
-    if (wanted > context && !o->context && options_given(o, "max-new-tokens") && info.context_limit == UINT64_MAX) {
-        context = wanted;
-        check_context(o, j->model, context);
-    }
-    so.context = wanted < context ? wanted : context;
-    if (rwk_session_create(&j->session, j->model, &so, &j->error))
-        return fail_job(j);
-    j->generated = malloc((j->max_new + 1) * sizeof *j->generated);
-    return j->generated ? EXIT_DONE : fail("out of memory");
+    check(rwk_stream_prime(g->stream, g->prompt.items, g->prompt.n, &error), &error);
 }
 
-static int set_up(struct job *j)
+/* The cache is made as large as this run can need, not as large as the model would allow. */
+static void generation_session(struct generation *g)
 {
-    const struct options *o = j->o;
-    struct rwk_model_options mo;
-    double start = seconds();
-    int status = open_pool(o, &j->pool);
-    if (status)
-        return status;
-    model_options(o, o->n_rope_scaling ? o->rope_scaling[0] : NULL, &mo);
-    mo.pool = j->pool;
-    if (rwk_model_open(&j->model, o->arguments[0], &mo, &j->error))
-        return fail_job(j);
-    j->defaults.size = sizeof j->defaults;
-    rwk_model_get_generation_defaults(j->model, &j->defaults);
-    bool ids_only = (o->ids || o->ids_file) && o->print_ids;
-    if (!ids_only && rwk_tokenizer_open(&j->tokenizer, o->arguments[0], NULL, &j->error))
-        return fail_job(j);
-    j->load_s = seconds() - start;
-    if ((status = read_prompt(j)) || (status = make_sampler(j)) || (status = make_stream(j)))
-        return status;
-    return make_session(j);
+    struct rwk_session_options s;
+    struct progress progress;
+    uint64_t limit = context_limit(&g->info, g->o);
+    if (g->prompt.n > limit)
+        die("the prompt has %zu tokens, the context %" PRIu64 "%s", g->prompt.n, limit,
+            !g->o->context && limit < g->info.context_limit ? " (-c sets another)" : "");
+    g->context = g->prompt.n + g->wanted - (g->wanted > 0);
+    /* Tokens asked for in so many words may go beyond what the plan is made for, where no table ends. */
+    bool beyond = !g->o->context && options_given(g->o, OPTION_TOKENS) && g->info.context_limit == UINT64_MAX;
+    if (g->o->context || (g->context > limit && !beyond))
+        g->context = limit;
+    if (g->o->context || beyond)
+        context_notice(&g->info, g->o, g->context);
+    progress_start(&progress, "prompt", g->o->quiet);
+    session_options(&s, g->o, g->context, g->pool);
+    s.progress = progress_update;
+    s.progress_data = &progress;
+    g->session = session_open(g->model, &s);
+    g->load_seconds = now() - process_started;
+    struct rwk_error error = ERROR_INIT;
+    check(rwk_session_eval(g->session, g->prompt.items, g->prompt.n, 0, NULL, &error), &error);
+    progress_clear();
+    g->prompt_seconds = now() - process_started - g->load_seconds;
+}
+
+static void generation_open(struct generation *g)
+{
+    const struct options *o = g->o;
+    bool text_in = !o->ids && !o->ids_file;
+    g->pool = pool_open(o);
+    g->model = model_open(o->arguments[0], o, rope_scaling_of(o), g->pool);
+    model_info(g->model, &g->info);
+    g->defaults = (struct rwk_generation_defaults){ .size = sizeof g->defaults };
+    check(rwk_model_get_generation_defaults(g->model, &g->defaults), NULL);
+    if (text_in || !o->print_ids || o->stop.n)
+        g->tokenizer = tokenizer_open(o->arguments[0]);
+    g->wanted = options_given(o, OPTION_TOKENS)   ? o->n_tokens
+                : g->defaults.max_new_tokens ? g->defaults.max_new_tokens
+                                             : DEFAULT_TOKENS;
+    prompt_read(g);
+    sampler_open(g);
+    stream_open(g);
+    generation_session(g);
 }
 
 /* ---- output ---- */
 
-static int put_text(struct job *j, const char *text, size_t size)
+static void emit_text(struct generation *g, const char *text, size_t size)
 {
-    if (!size || j->o->print_ids)
-        return EXIT_DONE;
-    if (j->o->json) {
-        if (j->text_size + size > j->text_capacity) {
-            size_t capacity = 2 * (j->text_size + size) + 256;
-            char *grown = realloc(j->text, capacity);
-            if (!grown)
-                return fail("out of memory");
-            j->text = grown;
-            j->text_capacity = capacity;
-        }
-        memcpy(j->text + j->text_size, text, size);
-        j->text_size += size;
-        return EXIT_DONE;
+    if (g->o->json) {
+        reserve(&g->text, &g->text_capacity, g->text_size + size, 1);
+        memcpy(g->text + g->text_size, text, size);
+        g->text_size += size;
+    } else if (!g->o->print_ids && size) {
+        out_write(text, size);
+        out_flush();
     }
-    fwrite(text, 1, size, stdout);
-    return finish_output(EXIT_DONE);
 }
 
-static bool is_eos(const struct job *j, uint32_t id)
+/* Takes one token of the continuation. False when a stop text was met. */
+static bool emit(struct generation *g, uint32_t id)
 {
-    for (uint32_t i = 0; i < j->defaults.n_eos_tokens && !j->o->ignore_eos; i++)
-        if (j->defaults.eos_tokens[i] == id)
-            return true;
-    return false;
-}
-
-static int put_token(struct job *j, uint32_t id)
-{
-    const char *text = "";
+    struct rwk_error error = ERROR_INIT;
+    const char *text = NULL;
     size_t size = 0;
     int stopped = 0;
-    if (j->o->print_ids && !j->o->json) {
-        printf("%s%u", j->n_generated > 1 ? " " : "", id);
-        return finish_output(EXIT_DONE);
+    ids_append(&g->ids, id);
+    if (g->stream) {
+        check(rwk_stream_push(g->stream, id, &text, &size, &stopped, &error), &error);
+        emit_text(g, text, size);
     }
-    if (!j->stream)
-        return EXIT_DONE;
-    if (rwk_stream_push(j->stream, id, &text, &size, &stopped, &j->error))
-        return fail_job(j);
-    if (stopped)
-        j->stop_reason = "stop_text";
-    return put_text(j, text, size);
+    if (g->o->print_ids && !g->o->json) {
+        out_print("%s%u", g->ids.n > 1 ? " " : "", id);
+        out_flush();
+    }
+    return !stopped;
 }
 
-static int flush_text(struct job *j)
+static void emit_rest(struct generation *g)
 {
-    const char *text = "";
+    struct rwk_error error = ERROR_INIT;
+    const char *text = NULL;
     size_t size = 0;
-    if (!j->stream || (j->stop_reason && strcmp(j->stop_reason, "stop_text") == 0))
-        return EXIT_DONE;
-    return rwk_stream_flush(j->stream, &text, &size, &j->error) ? fail_job(j) : put_text(j, text, size);
+    if (g->stream && strcmp(g->stop_reason, "stop_text") != 0) {
+        check(rwk_stream_flush(g->stream, &text, &size, &error), &error);
+        emit_text(g, text, size);
+    }
+    if (!g->o->json && g->ids.n && (g->o->print_ids || out_is_terminal()))
+        out_write("\n", 1);
 }
 
-static void print_result(const struct job *j)
+static double rate(double n, double seconds) { return seconds > 0 ? n / seconds : 0; }
+
+static void print_result(const struct generation *g)
 {
-    printf("{\"text\": ");
-    print_json_string(stdout, j->text ? j->text : "", j->text_size);
-    printf(", \"ids\": [");
-    for (size_t i = 0; i < j->n_generated; i++)
-        printf("%s%u", i ? ", " : "", j->generated[i]);
-    printf("], \"stop_reason\": \"%s\", \"prompt_tokens\": %zu, \"generated_tokens\": %zu, \"load_s\": ", j->stop_reason,
-           j->n_prompt, j->n_generated);
-    print_double(stdout, j->load_s);
-    printf(", \"prefill_s\": ");
-    print_double(stdout, j->prefill_s);
-    printf(", \"decode_s\": ");
-    print_double(stdout, j->decode_s);
-    puts("}");
+    struct json json = { 0 };
+    json_object(&json, NULL);
+    if (g->stream && !g->o->print_ids)
+        json_text(&json, "text", g->text, g->text_size);
+    else
+        json_null(&json, "text");
+    json_ids(&json, "ids", g->ids.items, g->ids.n);
+    json_string(&json, "stop_reason", g->stop_reason);
+    if (g->stop_token != RWK_TOKEN_NONE)
+        json_count(&json, "stop_token", g->stop_token);
+    json_count(&json, "prompt_tokens", g->prompt.n);
+    json_count(&json, "new_tokens", g->ids.n);
+    json_count(&json, "context", g->context);
+    json_flag(&json, "sampled", g->sampling.temperature > 0);
+    if (g->sampling.temperature > 0)
+        json_count(&json, "seed", g->sampling.seed);
+    json_string(&json, "isa", g->info.isa);
+    json_real(&json, "load_ms", 1e3 * g->load_seconds);
+    json_real(&json, "prompt_ms", 1e3 * g->prompt_seconds);
+    json_real(&json, "decode_ms", 1e3 * g->decode_seconds);
+    json_real(&json, "prompt_tokens_per_s", rate((double)g->prompt.n, g->prompt_seconds));
+    json_real(&json, "decode_tokens_per_s", rate((double)g->ids.n, g->decode_seconds));
+    json_end(&json, '}');
 }
 
 /* ---- the loop ---- */
 
-static int next_token(struct job *j, uint32_t *ret)
+static bool is_eos(const struct generation *g, uint32_t id)
 {
-    struct rwk_model_info info = { .size = sizeof info };
-    struct rwk_sample sample;
-    uint64_t position = rwk_session_position(j->session);
-    size_t last = j->n_generated ? 0 : j->n_prompt - 1;
-    rwk_model_get_info(j->model, &info);
-    if (rwk_sampler_sample(j->sampler, rwk_session_logits(j->session, last), info.vocab_size,
-                           rwk_session_tokens(j->session), (size_t)position, &sample, &j->error))
-        return fail_job(j);
-    *ret = sample.token;
-    return EXIT_DONE;
+    for (uint32_t i = 0; i < g->defaults.n_eos_tokens; i++)
+        if (g->defaults.eos_tokens[i] == id)
+            return !g->o->ignore_eos;
+    return false;
 }
 
-static int run_loop(struct job *j)
+/* Draws and gives out tokens until there is a reason to stop, which it returns. */
+static const char *run(struct generation *g)
 {
-    double start = seconds();
-    if (rwk_session_eval(j->session, j->prompt, j->n_prompt, 0, NULL, &j->error))
-        return fail_job(j);
-    j->prefill_s = seconds() - start;
-    start = seconds();
-    while (!j->stop_reason) {
-        uint32_t id;
-        if (j->n_generated == j->max_new) {
-            j->stop_reason = "length";
+    struct rwk_error error = ERROR_INIT;
+    struct rwk_sample sample;
+    size_t last = g->prompt.n - 1; /* of the latest eval's tokens */
+    while (g->ids.n < g->wanted) {
+        uint64_t position = rwk_session_position(g->session);
+        check(rwk_sampler_sample(g->sampler, rwk_session_logits(g->session, last), g->info.vocab_size,
+                                 rwk_session_tokens(g->session), position, &sample, &error), &error);
+        if (is_eos(g, sample.token)) {
+            g->stop_token = sample.token;
+            return "eos";
+        }
+        if (!emit(g, sample.token))
+            return "stop_text";
+        if (g->ids.n == g->wanted)
             break;
-        }
-        int status = next_token(j, &id);
-        if (status)
-            return status;
-        j->generated[j->n_generated++] = id;
-        if (is_eos(j, id))
-            j->stop_reason = "eos";
-        else if ((status = put_token(j, id)))
-            return status;
-        if (j->stop_reason || j->n_generated == j->max_new)
-            continue;
-        if (rwk_session_position(j->session) == rwk_session_context(j->session)) {
-            j->stop_reason = "context";
-            notice(j->o, "stopped: the context of %llu positions is full",
-                   (unsigned long long)rwk_session_context(j->session));
-        } else if (rwk_session_eval(j->session, &id, 1, 0, NULL, &j->error)) {
-            return fail_job(j);
-        }
+        if (position == rwk_session_context(g->session))
+            return "context";
+        check(rwk_session_eval(g->session, &sample.token, 1, 0, NULL, &error), &error);
+        last = 0;
     }
-    j->decode_s = seconds() - start;
-    return flush_text(j);
+    return "length";
+}
+
+static void generation_close(struct generation *g)
+{
+    rwk_stream_close(&g->stream);
+    rwk_sampler_close(&g->sampler);
+    rwk_session_close(&g->session);
+    rwk_tokenizer_close(&g->tokenizer);
+    rwk_model_close(&g->model);
+    rwk_pool_close(&g->pool);
+    ids_finish(&g->prompt);
+    ids_finish(&g->ids);
+    free(g->text);
+}
+
+static void check_options(const struct options *o)
+{
+    static const enum option_id sampling[] = { OPTION_TEMPERATURE, OPTION_TOP_K, OPTION_TOP_P,
+                                               OPTION_MIN_P };
+    if ((o->n_arguments > 1) + (o->ids != NULL) + (o->ids_file != NULL) > 1)
+        usage_error("generate", "more than one prompt: give PROMPT, --ids or --ids-file");
+    for (size_t i = 0; o->greedy && i < COUNT_OF(sampling); i++)
+        if (options_given(o, sampling[i]))
+            usage_error("generate", "--greedy: not together with options for sampling");
 }
 
 int run_generate(const struct options *o)
 {
-    struct job j = { .o = o, .error = { .size = sizeof j.error } };
-    int status = set_up(&j);
-    if (!status)
-        status = run_loop(&j);
-    if (!status && o->json)
-        print_result(&j);
-    else if (j.n_generated)
-        putchar('\n');
-    rwk_stream_close(&j.stream);
-    rwk_sampler_close(&j.sampler);
-    rwk_session_close(&j.session);
-    rwk_tokenizer_close(&j.tokenizer);
-    rwk_model_close(&j.model);
-    rwk_pool_close(&j.pool);
-    free(j.prompt);
-    free(j.generated);
-    free(j.text);
-    return status;
+    struct generation g = { .o = o, .stop_token = RWK_TOKEN_NONE };
+    check_options(o);
+    generation_open(&g);
+    double started = now();
+    g.stop_reason = run(&g);
+    g.decode_seconds = now() - started;
+    emit_rest(&g);
+    if (o->json)
+        print_result(&g);
+    out_flush();
+    if (!strcmp(g.stop_reason, "context") && !o->quiet)
+        warn("notice: stopped after %zu of %" PRIu64 " tokens, at the end of the context of %" PRIu64, g.ids.n,
+             g.wanted, g.context);
+    generation_close(&g);
+    return EXIT_DONE;
 }

@@ -1,98 +1,84 @@
-/* Reading ids and files. */
+/* text -> ids. Between two ids stand blanks, or one comma with blanks around it; brackets around the whole may be there.
+ * Nothing else is let through: an id that was mistyped must not become another one. */
+#include "ids.h"
+
+#include <stdlib.h>
 #include "tool.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+struct cursor {
+    const char *next, *end;
+};
 
-int parse_ids(const char *text, size_t size, uint32_t **ret, size_t *ret_n)
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool skip_blanks(struct cursor *c)
 {
-    size_t n = 0, capacity = 0, i = 0;
-    uint32_t *ids = NULL;
-    while (i < size) {
-        char c = text[i];
-        if (c == ' ' || c == ',' || c == '[' || c == ']' || c == '\n' || c == '\r' || c == '\t') {
-            i++;
-            continue;
-        }
-        uint64_t id = 0;
-        size_t start = i;
-        while (i < size && text[i] >= '0' && text[i] <= '9' && id <= UINT32_MAX)
-            id = id * 10 + (uint64_t)(text[i++] - '0');
-        if (i == start || id > UINT32_MAX) {
-            free(ids);
-            return fail("ids: \"%.*s\" is not a token id", (int)(size - start < 20 ? size - start : 20), text + start);
-        }
-        if (n == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            uint32_t *grown = realloc(ids, capacity * sizeof *ids);
-            if (!grown) {
-                free(ids);
-                return fail("out of memory");
-            }
-            ids = grown;
-        }
-        ids[n++] = (uint32_t)id;
-    }
-    *ret = ids;
-    *ret_n = n;
-    return EXIT_DONE;
+    const char *start = c->next;
+    while (c->next < c->end && (*c->next == ' ' || (*c->next >= '\t' && *c->next <= '\r')))
+        c->next++;
+    return c->next > start;
 }
 
-int read_whole(const char *path, char **ret, size_t *ret_size)
+static bool skip_char(struct cursor *c, char wanted)
 {
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    size_t size = 0, capacity = 1 << 16;
-    char *data = malloc(capacity);
-    int code = f ? 0 : errno;
-    while (f && data) {
-        size += fread(data + size, 1, capacity - size, f);
-        if (size < capacity) {
-            code = ferror(f) ? errno : 0;
-            break;
-        }
-        capacity *= 2;
-        char *grown = realloc(data, capacity);
-        if (!grown)
-            free(data);
-        data = grown;
-    }
-    if (f && f != stdin)
-        fclose(f);
-    if (!data)
-        return fail("%s: out of memory", path);
-    if (code) {
-        free(data);
-        return fail("%s: %s", path, strerror(code));
-    }
-    data[size < capacity ? size : capacity - 1] = '\0';
-    *ret = data;
-    *ret_size = size;
-    return EXIT_DONE;
+    if (c->next == c->end || *c->next != wanted)
+        return false;
+    c->next++;
+    return true;
 }
 
-int encode_text(struct rwk_tokenizer *tokenizer, const char *text, size_t size, uint32_t flags, uint32_t **ret, size_t *ret_n)
+static bool read_id(struct cursor *c, uint32_t *ret_id)
 {
-    struct rwk_error error = { .size = sizeof error };
-    size_t capacity = size / 2 + 16, n = 0;
-    uint32_t *ids = malloc(capacity * sizeof *ids);
-    if (!ids)
-        return fail("out of memory");
-    enum rwk_status status = rwk_tokenizer_encode(tokenizer, text, size, flags, ids, capacity, NULL, &n, &error);
-    if (!status && n > capacity) {
-        uint32_t *grown = realloc(ids, n * sizeof *ids);
-        if (!grown) {
-            free(ids);
-            return fail("out of memory");
-        }
-        ids = grown;
-        status = rwk_tokenizer_encode(tokenizer, text, size, flags, ids, n, NULL, &n, &error);
+    uint64_t value = 0;
+    const char *start = c->next;
+    while (c->next < c->end && is_digit(*c->next)) {
+        value = value * 10 + (uint64_t)(*c->next++ - '0');
+        if (value >= RWK_TOKEN_NONE)
+            return false;
     }
-    if (status) {
-        free(ids);
-        return fail_error(&error);
+    *ret_id = (uint32_t)value;
+    return c->next > start;
+}
+
+/* Reads ids up to the end or a closing bracket; false at whatever is neither. */
+static bool read_list(struct cursor *c, struct ids *ids)
+{
+    uint32_t id;
+    bool separated = true, comma = false;
+    for (;;) {
+        skip_blanks(c);
+        if (c->next == c->end || *c->next == ']')
+            return !comma;
+        if (!separated || !read_id(c, &id))
+            return false;
+        ids_append(ids, id);
+        separated = skip_blanks(c);
+        comma = skip_char(c, ',');
+        separated |= comma;
     }
-    *ret = ids;
-    *ret_n = n;
-    return EXIT_DONE;
+}
+
+void ids_parse(struct ids *ids, const char *text, size_t size, const char *where)
+{
+    struct cursor c = { text, text + size };
+    ids->n = 0;
+    skip_blanks(&c);
+    bool bracket = skip_char(&c, '[');
+    if (!read_list(&c, ids) || skip_char(&c, ']') != bracket)
+        die("%s: not a list of token ids (at byte %zu)", where, (size_t)(c.next - text));
+    skip_blanks(&c);
+    if (c.next != c.end)
+        die("%s: not a list of token ids (at byte %zu)", where, (size_t)(c.next - text));
+}
+
+void ids_append(struct ids *ids, uint32_t id)
+{
+    reserve(&ids->items, &ids->capacity, ids->n + 1, sizeof id);
+    ids->items[ids->n++] = id;
+}
+
+void ids_finish(struct ids *ids)
+{
+    free(ids->items);
+    *ids = (struct ids){ 0 };
 }

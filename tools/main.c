@@ -1,66 +1,98 @@
-/* ropewalk COMMAND ...; the same program under the name `generate` is `ropewalk generate`. */
+/* argv -> command -> exit status: 0 done, 1 failed (one line on standard error), 2 wrong usage.
+ *
+ * `ropewalk COMMAND ...`; a program of the name `generate` is `ropewalk generate`. setlocale() is never called, so numbers
+ * read and print the same under every locale. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "commands.h"
+#include "output.h"
 #include "tool.h"
 
-#include <signal.h>
-#include <string.h>
-
-#define LOADING "threads context chunk rope-scaling rope-theta original-context kv-type weights activations cpu load quiet"
+double process_started;
 
 static const struct command commands[] = {
-    { "generate", "MODEL [PROMPT]", "Continues PROMPT (or standard input) and prints the continuation as it comes.",
-      LOADING " max-new-tokens greedy temperature top-k top-p min-p repetition-penalty seed stop ids ids-file print-ids "
-      "ignore-eos json", 1, 2, run_generate },
-    { "logits", "MODEL --ids \"...\" --output FILE", "Writes the logits of every token as a safetensors file.",
-      LOADING " ids ids-file output", 1, 1, run_logits },
-    { "tokenize", "MODEL [TEXT]", "Text (or standard input) to token ids.", "jsonl no-special pieces", 1, 2, run_tokenize },
-    { "detokenize", "MODEL [IDS]", "Token ids (or standard input) to text.", "jsonl no-special", 1, 2, run_detokenize },
-    { "inspect", "MODEL|CONFIG.json|FILE.safetensors", "What a model is made of and what memory it takes.",
-      LOADING " tensors json", 1, 1, run_inspect },
-    { "rope", "MODEL|CONFIG.json", "The effective position plan.", "rope-scaling rope-theta original-context json", 1, 1,
-      run_rope },
-    { "perplexity", "MODEL [MODEL...] FILE", "Perplexity of a text, in windows of one or more lengths.",
-      LOADING " length stride max-tokens buckets plot csv json", 2, 60, run_perplexity },
-    { "bench", "MODEL", "Speed of prefill and decoding.", LOADING " prompt-tokens max-new-tokens repeat json", 1, 1, run_bench },
+    { "generate", COMMAND_GENERATE, "MODEL [PROMPT]", 1, 2, "Continue a text",
+      "PROMPT is read from standard input where it is not given. Prints the continuation only, token by\n"
+      "token. Samples where the model's settings or an option below ask for it; else always takes the\n"
+      "likeliest token.\n",
+      run_generate },
+    { "logits", COMMAND_LOGITS, "--ids LIST --output FILE MODEL", 1, 1,
+      "Write the logits of every token of a list as a safetensors file",
+      "The file holds one tensor, logits, F32 [tokens, vocabulary].\n", run_logits },
+    { "tokenize", COMMAND_TOKENIZE, "MODEL [TEXT]", 1, 2, "Turn text into token ids",
+      "MODEL needs only tokenizer files. TEXT is read from standard input where it is not given.\n",
+      run_tokenize },
+    { "detokenize", COMMAND_DETOKENIZE, "MODEL [IDS]", 1, 2, "Turn token ids into text",
+      "IDS (\"1 2 3\" or [1, 2, 3]) are read from standard input where they are not given.\n",
+      run_detokenize },
+    { "perplexity", COMMAND_PERPLEXITY, "MODEL [MODEL ...] FILE", 2, SIZE_MAX,
+      "Measure how well models predict a text, at several lengths and position scalings",
+      "The text is cut into windows of --length tokens side by side; every token of a window but its\n"
+      "first is scored, an incomplete last window is left out. --rope-scaling may be given several times.\n",
+      run_perplexity },
+    { "inspect", COMMAND_INSPECT, "MODEL|CONFIG.json|FILE.safetensors", 1, 1,
+      "Show what a model, a configuration or a weight file holds", "", run_inspect },
+    { "rope", COMMAND_ROPE, "MODEL|CONFIG.json", 1, 1, "Show the effective position plan", "", run_rope },
+    { "bench", COMMAND_BENCH, "MODEL", 1, 1, "Measure prefill and decode speed", "", run_bench },
 };
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-static void usage(FILE *to)
+static void print_overview(FILE *file)
 {
-    fprintf(to, "usage: ropewalk COMMAND ...\n\n");
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-11s %s\n", commands[i].name, commands[i].help);
-    fprintf(to, "\nropewalk COMMAND --help tells more; ropewalk --version tells which.\n");
+    fputs("usage: ropewalk COMMAND [options] ...\n\ncommands:\n", file);
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].help);
+    fputs("\n'ropewalk COMMAND --help' shows a command's options, 'ropewalk --version' the version.\n", file);
+}
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct options options;
+    int status = EXIT_DONE;
+    options_parse(&options, command, argc, argv);
+    if (options.help)
+        options_usage(command);
+    else
+        status = command->run(&options);
+    out_flush();
+    options_finish(&options);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct options options;
-    const char *base = strrchr(argv[0], '/');
-    const char *name = strcmp(base ? base + 1 : argv[0], "generate") == 0 ? "generate" : NULL;
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
-    if (!name) {
-        if (argc < 2) {
-            usage(stderr);
-            return EXIT_USAGE;
-        }
-        name = argv[1];
-        argc--;
-        argv++;
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *program = slash ? slash + 1 : argc > 0 ? argv[0] : "";
+    process_started = now();
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, reported as such */
+    if (!strcmp(program, "generate"))
+        return run_command(command_find("generate"), argc, argv);
+    if (argc < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        usage(stdout);
-        return finish_output(EXIT_DONE);
-    }
-    if (strcmp(name, "--version") == 0) {
+    const char *word = argv[1];
+    if (!strcmp(word, "--version")) {
         uint32_t v = rwk_version();
-        printf("ropewalk %u.%u.%u\n", v >> 16, v >> 8 & 255, v & 255);
-        return finish_output(EXIT_DONE);
+        out_print("ropewalk %u.%u.%u\n", v >> 16, v >> 8 & 0xff, v & 0xff);
+        out_flush();
+        return EXIT_DONE;
     }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i].name, name) == 0) {
-            int status = options_parse(&options, &commands[i], argc, argv);
-            return status ? status : finish_output(commands[i].run(&options));
-        }
-    fprintf(stderr, "ropewalk: %s: no such command (see ropewalk --help)\n", name);
-    return EXIT_USAGE;
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        print_overview(stdout);
+        out_flush();
+        return EXIT_DONE;
+    }
+    const struct command *command = command_find(word);
+    if (!command)
+        usage_error(NULL, "%s: no such command", word);
+    return run_command(command, argc - 1, argv + 1);
 }

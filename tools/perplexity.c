@@ -1,266 +1,220 @@
-/* perplexity: exp of the mean negative log-probability (natural) of a text's tokens.
+/* text -> ids -> windows -> log-probabilities -> exp(-mean), for every model, scaling and length.
  *
- *   text -> ids once (special tokens as the tokenizer adds them) -> windows of `length`, `stride` apart -> each scored from an
- *   empty cache; every token of a window but its first counts, with a stride below the length only those that no earlier
- *   window has counted; an incomplete last window is left out. */
-#include "tool.h"
+ * The rule
+ *   - The text is tokenized once per model, with the special tokens that the tokenizer adds; --max-tokens keeps the first N.
+ *   - Without --stride, windows of L tokens stand side by side, each evaluated from an empty cache; every token of a window
+ *     but its first is scored (L - 1 of L).
+ *   - With --stride S < L, a window begins every S tokens; the first one is scored as above, each later one only in its
+ *     last S tokens, so that every token is scored at most once and with at least L - S tokens before it.
+ *   - An incomplete last window is left out.
+ *   - Perplexity = exp(mean over scored tokens of -ln p), the natural logarithm. */
+#include "perplexity.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "commands.h"
+#include "ids.h"
+#include "load.h"
+#include "output.h"
+#include "progress.h"
+#include "tool.h"
 
-enum { MAX_LENGTHS = 16, N_BUCKETS = 8, MAX_RESULTS = 1024 };
+double perplexity_of(const struct bucket *bucket) { return exp(bucket->nll / (double)bucket->n_tokens); }
 
-struct result {
-    const char *model, *scaling;
-    uint64_t length, scored;
-    double perplexity;
-    double bucket_sum[N_BUCKETS];
-    uint64_t bucket_n[N_BUCKETS];
-};
+/* ---- windows ---- */
 
-struct run {
+static uint64_t window_step(uint64_t length, const struct options *o)
+{
+    return o->stride ? o->stride : length;
+}
+
+static uint64_t n_windows(uint64_t n_tokens, uint64_t length, const struct options *o)
+{
+    return n_tokens < length ? 0 : (n_tokens - length) / window_step(length, o) + 1;
+}
+
+/* The first position of a window that is scored. */
+static uint64_t first_scored(uint64_t window, uint64_t length, const struct options *o)
+{
+    return window && o->stride ? length - o->stride : 1;
+}
+
+/* Positions [1, length) in n equal parts. */
+static void buckets_make(struct measurement *m, uint64_t n)
+{
+    m->all = (struct bucket){ .begin = 1, .end = m->length };
+    n = n < m->length - 1 ? n : m->length - 1;
+    m->n_buckets = n;
+    m->buckets = allocate(n, sizeof *m->buckets);
+    for (uint64_t i = 0; i < n; i++) {
+        m->buckets[i].begin = 1 + (m->length - 1) * i / n;
+        m->buckets[i].end = 1 + (m->length - 1) * (i + 1) / n;
+    }
+}
+
+static void bucket_add(struct bucket *b, double logprob)
+{
+    b->n_tokens++;
+    b->nll -= logprob;
+}
+
+/* logprobs[i] belongs to position i + 1. */
+static void measurement_add(struct measurement *m, const double *logprobs, uint64_t first)
+{
+    size_t k = 0;
+    for (uint64_t position = first; position < m->length; position++) {
+        double logprob = logprobs[position - 1];
+        bucket_add(&m->all, logprob);
+        while (k < m->n_buckets && position >= m->buckets[k].end)
+            k++;
+        if (k < m->n_buckets)
+            bucket_add(&m->buckets[k], logprob);
+    }
+}
+
+static void measure(struct measurement *m, struct rwk_session *session, const struct ids *text,
+                    struct progress *progress, const struct options *o)
+{
+    struct rwk_error error = ERROR_INIT;
+    double *logprobs = allocate(m->length, sizeof *logprobs);
+    m->n_windows = n_windows(text->n, m->length, o);
+    buckets_make(m, o->buckets);
+    for (uint64_t w = 0; w < m->n_windows; w++) {
+        const uint32_t *tokens = text->items + w * window_step(m->length, o);
+        check(rwk_session_rewind(session, 0, &error), &error);
+        check(rwk_session_score(session, tokens, m->length, logprobs, &error), &error);
+        measurement_add(m, logprobs, first_scored(w, m->length, o));
+        progress->base += m->length;
+        progress_update(progress, 0, 0);
+    }
+    free(logprobs);
+}
+
+/* ---- one model under one scaling ---- */
+
+struct job {
     const struct options *o;
     struct rwk_pool *pool;
-    uint64_t lengths[MAX_LENGTHS];
-    int n_lengths;
-    const char *text;
-    size_t text_size;
-    struct result results[MAX_RESULTS];
-    size_t n_results;
-    struct rwk_error error;
+    const char *path;  /* of the model */
+    const struct ids *text;
+    struct counts lengths;
+    struct measurements *results;
+    struct progress progress;
 };
 
-static int parse_lengths(struct run *r)
+static uint64_t longest(const struct counts *lengths)
 {
-    const char *p = r->o->lengths;
-    while (p && *p) {
-        char one[24];
-        size_t n = strcspn(p, ",");
-        if (n >= sizeof one || r->n_lengths == MAX_LENGTHS)
-            return fail("length: \"%s\" is not understood", r->o->lengths);
-        memcpy(one, p, n);
-        one[n] = '\0';
-        if (!parse_u64(one, &r->lengths[r->n_lengths]) || r->lengths[r->n_lengths] < 2 ||
-            r->lengths[r->n_lengths] > 1000000000)
-            return fail("length: \"%s\" is not a length of at least 2", one);
-        r->n_lengths++;
-        p += n + (p[n] == ',');
-    }
-    return EXIT_DONE;
+    uint64_t most = 0;
+    for (size_t i = 0; i < lengths->n; i++)
+        most = lengths->items[i] > most ? lengths->items[i] : most;
+    return most;
 }
 
-static void show_progress(const struct run *r, const char *what, uint64_t done, uint64_t total, double start)
+static void run_scaling(struct job *job, const char *rope_scaling)
 {
-    if (r->o->quiet || !isatty(STDERR_FILENO))
-        return;
-    double left = done ? (seconds() - start) / (double)done * (double)(total - done) : 0;
-    fprintf(stderr, done == total ? "\r\033[K" : "\r%s: window %llu of %llu, %.0f s left\033[K", what,
-            (unsigned long long)done, (unsigned long long)total, left);
-}
-
-static int score_length(struct run *r, struct rwk_session *session, const uint32_t *ids, size_t n, struct result *res)
-{
-    uint64_t length = res->length, stride = r->o->stride ? r->o->stride : length;
-    stride = stride < length ? stride : length;
-    if (n < length)
-        return fail("perplexity: nothing to score: the text has %zu tokens, less than one window of %llu", n,
-                    (unsigned long long)length);
-    uint64_t windows = (n - length) / stride + 1;
-    double *logprobs = malloc(length * sizeof *logprobs), sum = 0, start = seconds();
-    int status = logprobs ? EXIT_DONE : fail("out of memory");
-    for (uint64_t w = 0; w < windows && !status; w++) {
-        show_progress(r, res->model, w, windows, start);
-        if (rwk_session_rewind(session, 0, &r->error) ||
-            rwk_session_score(session, ids + w * stride, length, logprobs, &r->error))
-            status = fail_error(&r->error);
-        for (uint64_t i = w ? length - stride : 1; i < length && !status; i++) {
-            if (i == 0)
-                continue;
-            uint64_t bucket = i * N_BUCKETS / length;
-            sum += logprobs[i - 1];
-            res->scored++;
-            res->bucket_sum[bucket] += logprobs[i - 1];
-            res->bucket_n[bucket]++;
-        }
-    }
-    show_progress(r, res->model, windows, windows, start);
-    free(logprobs);
-    res->perplexity = exp(-sum / (double)res->scored);
-    if (!status && !isfinite(res->perplexity))
-        status = fail("perplexity: the model gives numbers that are not finite");
-    return status;
-}
-
-static int score_model(struct run *r, const char *path, const char *scaling, const uint32_t *ids, size_t n)
-{
-    struct rwk_model_options mo;
-    struct rwk_session_options so;
-    struct rwk_model *model = NULL;
-    struct rwk_session *session = NULL;
-    struct rwk_model_info info = { .size = sizeof info };
-    model_options(r->o, scaling, &mo);
-    mo.pool = r->pool;
-    if (rwk_model_open(&model, path, &mo, &r->error))
-        return fail_error(&r->error);
-    rwk_model_get_info(model, &info);
-    uint64_t own = info.context < 4096 ? info.context : 4096, longest = 0;
-    int n_lengths = r->n_lengths ? r->n_lengths : 1, status = EXIT_DONE;
-    for (int i = 0; i < n_lengths; i++) {
-        uint64_t length = r->n_lengths ? r->lengths[i] : own;
-        longest = length > longest ? length : longest;
-    }
-    if (longest > info.context_limit)
-        status = fail("length: windows of %llu are wanted, but the table of positions of %s ends at %llu",
-                      (unsigned long long)longest, path, (unsigned long long)info.context_limit);
-    session_options(r->o, r->pool, &so);
-    so.context = longest;
-    if (!status && rwk_session_create(&session, model, &so, &r->error))
-        status = fail_error(&r->error);
-    for (int i = 0; i < n_lengths && !status; i++) {
-        if (r->n_results == MAX_RESULTS) {
-            status = fail("perplexity: too many combinations");
-            break;
-        }
-        struct result *res = &r->results[r->n_results++];
-        *res = (struct result){ .model = path, .scaling = scaling ? scaling : "config",
-                                .length = r->n_lengths ? r->lengths[i] : own };
-        status = score_length(r, session, ids, n, res);
+    const struct options *o = job->o;
+    struct rwk_model_info info;
+    struct rwk_session_options s;
+    uint64_t context = o->context ? o->context : longest(&job->lengths);
+    struct rwk_model *model = model_open(job->path, o, rope_scaling, job->pool);
+    model_info(model, &info);
+    context_notice(&info, o, context);
+    session_options(&s, o, context, job->pool);
+    s.progress = progress_update;
+    s.progress_data = &job->progress;
+    struct rwk_session *session = session_open(model, &s);
+    for (size_t i = 0; i < job->lengths.n; i++) {
+        struct measurements *r = job->results;
+        reserve(&r->items, &r->capacity, r->n + 1, sizeof *r->items);
+        r->items[r->n] = (struct measurement){ .model = job->path, .rope_scaling = rope_scaling,
+                                               .length = job->lengths.items[i] };
+        measure(&r->items[r->n++], session, job->text, &job->progress, o);
     }
     rwk_session_close(&session);
     rwk_model_close(&model);
-    return status;
 }
 
-static int run_model(struct run *r, const char *path)
+/* ---- one model ---- */
+
+/* Without --length: the model's context, or the whole text if that is shorter. */
+static uint64_t default_length(const struct job *job)
 {
-    struct rwk_tokenizer *tokenizer = NULL;
-    uint32_t *ids = NULL;
-    size_t n = 0;
-    if (rwk_tokenizer_open(&tokenizer, path, NULL, &r->error))
-        return fail_error(&r->error);
-    int status = encode_text(tokenizer, r->text, r->text_size, RWK_ENCODE_ADD_SPECIAL, &ids, &n);
+    struct rwk_model_info info;
+    struct rwk_model *model = model_open(job->path, job->o, rope_scaling_of(job->o), job->pool);
+    model_info(model, &info);
+    rwk_model_close(&model);
+    uint64_t length = context_limit(&info, job->o);
+    return job->text->n < length ? job->text->n : length;
+}
+
+static void check_lengths(const struct job *job)
+{
+    const struct options *o = job->o;
+    for (size_t i = 0; i < job->lengths.n; i++) {
+        uint64_t length = job->lengths.items[i];
+        if (length < 2 || job->text->n < length)
+            die("%s: nothing to score: the text has %zu tokens, a window %" PRIu64,
+                o->arguments[o->n_arguments - 1], job->text->n, length < 2 ? 2 : length);
+        if (o->stride >= length)
+            die("--stride: %" PRIu64 " is not shorter than a window of %" PRIu64, o->stride, length);
+        if (o->context && length > o->context)
+            die("--length: %" PRIu64 " is more than the context of %" PRIu64, length, o->context);
+    }
+}
+
+static uint64_t total_tokens(const struct job *job, size_t n_scalings)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < job->lengths.n; i++)
+        total += job->lengths.items[i] * n_windows(job->text->n, job->lengths.items[i], job->o);
+    return total * n_scalings;
+}
+
+static void run_model(struct job *job, const char *text, size_t size)
+{
+    const struct options *o = job->o;
+    struct ids ids = { 0 };
+    uint64_t only;
+    struct rwk_tokenizer *tokenizer = tokenizer_open(job->path);
+    encode(&ids, NULL, tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL);
     rwk_tokenizer_close(&tokenizer);
-    if (!status && r->o->max_tokens && r->o->max_tokens < n)
-        n = r->o->max_tokens;
-    if (!status && n < 2)
-        status = fail("perplexity: nothing to score: the text has %zu tokens", n);
-    if (!status && r->o->n_rope_scaling == 0)
-        status = score_model(r, path, NULL, ids, n);
-    for (int i = 0; i < r->o->n_rope_scaling && !status; i++)
-        status = score_model(r, path, strcmp(r->o->rope_scaling[i], "config") == 0 ? NULL : r->o->rope_scaling[i], ids, n);
-    free(ids);
-    return status;
-}
-
-/* ---- output ---- */
-
-static void print_table(const struct run *r, FILE *to)
-{
-    fprintf(to, "%-12s %10s %8s %10s  %s\n", "perplexity", "length", "tokens", "scaling", "model");
-    for (size_t i = 0; i < r->n_results; i++) {
-        const struct result *res = &r->results[i];
-        fprintf(to, "%-12.4f %10llu %8llu %10s  %s\n", res->perplexity, (unsigned long long)res->length,
-                (unsigned long long)res->scored, res->scaling, res->model);
-        for (int b = 0; r->o->buckets && b < N_BUCKETS; b++)
-            if (res->bucket_n[b])
-                fprintf(to, "    positions %6llu.. %10.4f\n", (unsigned long long)(res->length * (uint64_t)b / N_BUCKETS),
-                        exp(-res->bucket_sum[b] / (double)res->bucket_n[b]));
+    if (o->max_tokens && ids.n > o->max_tokens)
+        ids.n = o->max_tokens;
+    job->text = &ids;
+    job->lengths = o->length;
+    if (!o->length.n) {
+        only = default_length(job);
+        job->lengths = (struct counts){ .items = &only, .n = 1 };
     }
-}
-
-static void print_json(const struct run *r)
-{
-    printf("{\"results\": [");
-    for (size_t i = 0; i < r->n_results; i++) {
-        const struct result *res = &r->results[i];
-        printf("%s{\"model\": ", i ? ", " : "");
-        print_json_string(stdout, res->model, strlen(res->model));
-        printf(", \"rope_scaling\": ");
-        print_json_string(stdout, res->scaling, strlen(res->scaling));
-        printf(", \"length\": %llu, \"tokens\": %llu, \"perplexity\": ", (unsigned long long)res->length,
-               (unsigned long long)res->scored);
-        print_double(stdout, res->perplexity);
-        printf(", \"buckets\": [");
-        for (int b = 0; b < N_BUCKETS; b++) {
-            fputs(b ? ", " : "", stdout);
-            print_double(stdout, res->bucket_n[b] ? exp(-res->bucket_sum[b] / (double)res->bucket_n[b]) : NAN);
-        }
-        printf("]}");
-    }
-    puts("]}");
-}
-
-static int write_csv(const struct run *r, const char *path)
-{
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return fail("%s: cannot be written", path);
-    fprintf(f, "model,rope_scaling,length,tokens,perplexity\n");
-    for (size_t i = 0; i < r->n_results; i++)
-        fprintf(f, "\"%s\",\"%s\",%llu,%llu,%.6f\n", r->results[i].model, r->results[i].scaling,
-                (unsigned long long)r->results[i].length, (unsigned long long)r->results[i].scored,
-                r->results[i].perplexity);
-    bool bad = ferror(f);
-    return fclose(f) || bad ? fail("%s: cannot be written", path) : EXIT_DONE;
-}
-
-/* One line for each model and scaling, through gnuplot. */
-static int draw_plot(const struct run *r, const char *path)
-{
-    size_t n = strlen(path);
-    bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;
-    if (!svg && !(n > 4 && strcmp(path + n - 4, ".png") == 0))
-        return fail("plot: %s must end in .svg or .png", path);
-    FILE *g = popen("gnuplot 2>/dev/null", "w");
-    if (!g)
-        return fail("plot: gnuplot could not be started");
-    fprintf(g, "set terminal %s size 900,560\nset output '%s'\nset logscale x 2\nset xlabel 'window length'\n"
-            "set ylabel 'perplexity'\nset key outside right\nset grid\nplot ", svg ? "svg" : "pngcairo", path);
-    for (size_t i = 0, line = 0; i < r->n_results; i++)
-        if (i == 0 || r->results[i].model != r->results[i - 1].model || r->results[i].scaling != r->results[i - 1].scaling) {
-            const char *base = strrchr(r->results[i].model, '/');
-            fprintf(g, "%s'-' with linespoints title \"%s %s\" noenhanced", line++ ? ", " : "",
-                    base && base[1] ? base + 1 : r->results[i].model,
-                    strcmp(r->results[i].scaling, "config") == 0 ? "" : r->results[i].scaling);
-        }
-    fputc('\n', g);
-    for (size_t i = 0; i < r->n_results; i++) {
-        fprintf(g, "%llu %.6f\n", (unsigned long long)r->results[i].length, r->results[i].perplexity);
-        if (i + 1 == r->n_results || r->results[i].model != r->results[i + 1].model ||
-            r->results[i].scaling != r->results[i + 1].scaling)
-            fprintf(g, "e\n");
-    }
-    return pclose(g) == 0 ? EXIT_DONE : fail("plot: gnuplot is not installed or failed");
+    check_lengths(job);
+    size_t n_scalings = o->rope_scaling.n ? o->rope_scaling.n : 1;
+    progress_start(&job->progress, job->path, o->quiet);
+    job->progress.total = total_tokens(job, n_scalings);
+    for (size_t i = 0; i < n_scalings; i++)
+        run_scaling(job, o->rope_scaling.n ? o->rope_scaling.items[i] : NULL);
+    progress_clear();
+    ids_finish(&ids);
 }
 
 int run_perplexity(const struct options *o)
 {
-    struct run *r = calloc(1, sizeof *r);
-    char *text = NULL;
-    if (!r)
-        return fail("out of memory");
-    r->o = o;
-    r->error.size = sizeof r->error;
-    int status = parse_lengths(r);
-    if (!status)
-        status = read_whole(o->arguments[o->n_arguments - 1], &text, &r->text_size);
-    r->text = text;
-    if (!status)
-        status = open_pool(o, &r->pool);
-    for (int i = 0; i + 1 < o->n_arguments && !status; i++)
-        status = run_model(r, o->arguments[i]);
-    if (!status && o->json)
-        print_json(r);
-    else if (!status)
-        print_table(r, stdout);
-    if (!status && o->csv)
-        status = write_csv(r, o->csv);
-    if (!status && o->plot)
-        status = draw_plot(r, o->plot);
-    rwk_pool_close(&r->pool);
-    free(text);
-    free(r);
-    return status;
+    struct measurements results = { 0 };
+    struct job job = { .o = o, .results = &results };
+    size_t size;
+    report_check(o);
+    char *owned = read_whole(o->arguments[o->n_arguments - 1], &size);
+    const char *text = skip_byte_order_mark(owned, &size);
+    job.pool = pool_open(o);
+    for (size_t i = 0; i + 1 < o->n_arguments; i++) {
+        job.path = o->arguments[i];
+        run_model(&job, text, size);
+    }
+    rwk_pool_close(&job.pool);
+    report(&results, o);
+    for (size_t i = 0; i < results.n; i++)
+        free(results.items[i].buckets);
+    free(results.items);
+    free(owned);
+    return EXIT_DONE;
 }

@@ -1,135 +1,185 @@
-/* tokenize and detokenize: one text, or a JSON value a line. */
-#include "tool.h"
-
+/* text -> ids, and back: the commands `tokenize` and `detokenize`. Whole inputs at once, or JSON lines one by one; a line's
+ * result is written before the next line is read, so the program can serve another one through pipes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "commands.h"
+#include "ids.h"
+#include "load.h"
+#include "output.h"
+#include "tool.h"
 
-static struct rwk_tokenizer *open_tokenizer(const char *path)
-{
-    struct rwk_error error = { .size = sizeof error };
-    struct rwk_tokenizer *t = NULL;
-    if (rwk_tokenizer_open(&t, path, NULL, &error))
-        fail_error(&error);
-    return t;
-}
+/* A growing piece of text. */
+struct text {
+    char *bytes;
+    size_t size, capacity;
+};
 
-static void print_ids(const uint32_t *ids, size_t n, const char *separator)
+/* The second argument, or standard input. *ret_owned is to be freed. */
+static const char *input_of(const struct options *o, size_t *ret_size, char **ret_owned)
 {
-    for (size_t i = 0; i < n; i++)
-        printf("%s%u", i ? separator : "", ids[i]);
-}
-
-static int print_pieces(struct rwk_tokenizer *t, const char *text, size_t size, uint32_t flags)
-{
-    struct rwk_error error = { .size = sizeof error };
-    size_t capacity = size + 16, n = 0;
-    uint32_t *ids = malloc(capacity * sizeof *ids);
-    struct rwk_span *spans = malloc(capacity * sizeof *spans);
-    int status = EXIT_DONE;
-    if (!ids || !spans)
-        status = fail("out of memory");
-    else if (rwk_tokenizer_encode(t, text, size, flags, ids, capacity, spans, &n, &error))
-        status = fail_error(&error);
-    for (size_t i = 0; i < n && !status; i++) {
-        struct rwk_piece piece = { 0 };
-        rwk_tokenizer_piece(t, ids[i], &piece);
-        printf("%8u  %6llu..%-6llu ", ids[i], (unsigned long long)spans[i].begin, (unsigned long long)spans[i].end);
-        print_json_string(stdout, piece.text, piece.size);
-        puts(piece.special ? "  special" : "");
+    *ret_owned = NULL;
+    if (o->n_arguments > 1) {
+        *ret_size = strlen(o->arguments[1]);
+        return o->arguments[1];
     }
-    free(ids);
-    free(spans);
-    return status;
+    *ret_owned = read_whole(NULL, ret_size);
+    return *ret_owned;
 }
 
-static int tokenize_text(struct rwk_tokenizer *t, const struct options *o, const char *text, size_t size)
+typedef void (*line_fn)(void *context, const char *line, size_t size, const char *where);
+
+/* Calls fn for every line of standard input that is not blank; `where` names it in messages. */
+static void each_line(const struct options *o, line_fn fn, void *context)
 {
-    uint32_t *ids = NULL, flags = o->no_special ? 0 : RWK_ENCODE_ADD_SPECIAL;
-    size_t n = 0;
-    if (o->pieces)
-        return print_pieces(t, text, size, flags);
-    int status = encode_text(t, text, size, flags, &ids, &n);
+    char *line = NULL, where[48];
+    size_t capacity = 0, number = 0;
+    ssize_t size;
+    if (o->n_arguments > 1)
+        usage_error(NULL, "--jsonl: reads standard input, so '%s' is one argument too many",
+                    o->arguments[1]);
+    while ((size = getline(&line, &capacity, stdin)) >= 0) {
+        while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
+            size--;
+        snprintf(where, sizeof where, "standard input, line %zu", ++number);
+        if (size) {
+            fn(context, line, (size_t)size, where);
+            out_flush();
+        }
+    }
+    if (ferror(stdin))
+        die("standard input: cannot be read");
+    free(line);
+}
+
+/* ---- tokenize ---- */
+
+struct tokenize {
+    struct rwk_tokenizer *tokenizer;
+    uint32_t flags;
+    struct ids ids;
+    struct text text;
+};
+
+static void tokenize_line(void *context, const char *line, size_t size, const char *where)
+{
+    struct tokenize *t = context;
+    struct rwk_error error = ERROR_INIT;
+    struct json json = { 0 };
+    size_t consumed = 0;
+    reserve(&t->text.bytes, &t->text.capacity, size + 1, 1); /* decoding never grows a literal */
+    enum rwk_status status = rwk_json_string_decode(line, size, t->text.bytes, t->text.capacity,
+                                                    &t->text.size, &consumed, &error);
     if (status)
-        return status;
-    if (o->jsonl)
-        putchar('[');
-    print_ids(ids, n, o->jsonl ? ", " : " ");
-    puts(o->jsonl ? "]" : "");
-    free(ids);
+        die("%s: %s", where, error.message);
+    if (consumed != size)
+        die("%s: more than one JSON string", where);
+    encode(&t->ids, NULL, t->tokenizer, t->text.bytes, t->text.size, t->flags);
+    json_ids(&json, NULL, t->ids.items, t->ids.n);
+}
+
+static void print_ids(const struct ids *ids)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        out_print("%s%u", i ? " " : "", ids->items[i]);
+    out_write("\n", 1);
+}
+
+/* id, bytes [begin, end) of the text, the piece as the vocabulary spells it (as a JSON string, so that blanks show). */
+static void print_pieces(const struct tokenize *t, const struct rwk_span *spans)
+{
+    out_print("%8s %8s %8s  %s\n", "id", "begin", "end", "piece");
+    for (size_t i = 0; i < t->ids.n; i++) {
+        struct rwk_piece piece = { 0 };
+        struct json json = { .depth = 1 };
+        check(rwk_tokenizer_piece(t->tokenizer, t->ids.items[i], &piece), NULL);
+        out_print("%8u %8llu %8llu  ", t->ids.items[i], (unsigned long long)spans[i].begin,
+                  (unsigned long long)spans[i].end);
+        json_text(&json, NULL, piece.text, piece.size);
+        out_print("%s\n", piece.special ? " special" : piece.added ? " added" : "");
+    }
+}
+
+int run_tokenize(const struct options *o)
+{
+    struct tokenize t = { .flags = (o->no_special ? 0 : RWK_ENCODE_ADD_SPECIAL) |
+                                   (o->plain_special ? RWK_ENCODE_PLAIN_SPECIAL : 0) };
+    struct rwk_span *spans = NULL;
+    char *owned = NULL;
+    size_t size;
+    if (o->jsonl && o->pieces)
+        usage_error("tokenize", "--pieces: not together with --jsonl");
+    t.tokenizer = tokenizer_open(o->arguments[0]);
+    if (o->jsonl) {
+        each_line(o, tokenize_line, &t);
+    } else {
+        const char *text = input_of(o, &size, &owned);
+        encode(&t.ids, o->pieces ? &spans : NULL, t.tokenizer, text, size, t.flags);
+        if (o->pieces)
+            print_pieces(&t, spans);
+        else
+            print_ids(&t.ids);
+    }
+    free(owned);
+    free(spans);
+    free(t.text.bytes);
+    ids_finish(&t.ids);
+    rwk_tokenizer_close(&t.tokenizer);
     return EXIT_DONE;
 }
 
-static int tokenize_line(struct rwk_tokenizer *t, const struct options *o, const char *line, size_t size)
-{
-    struct rwk_error error = { .size = sizeof error };
-    char *text = malloc(size + 1);
-    size_t n = 0, used = 0;
-    int status;
-    if (!text)
-        return fail("out of memory");
-    if (rwk_json_string_decode(line, size, text, size, &n, &used, &error))
-        status = fail_error(&error);
-    else
-        status = tokenize_text(t, o, text, n);
-    free(text);
-    return status;
-}
+/* ---- detokenize ---- */
 
-static int detokenize_ids(struct rwk_tokenizer *t, const struct options *o, const char *text, size_t size)
+struct detokenize {
+    struct rwk_tokenizer *tokenizer;
+    uint32_t flags;
+    struct ids ids;
+    struct text text;
+};
+
+static void decode(struct detokenize *d, const char *list, size_t size, const char *where)
 {
-    struct rwk_error error = { .size = sizeof error };
-    uint32_t *ids = NULL, flags = o->no_special ? RWK_DECODE_SKIP_SPECIAL : 0;
-    size_t n_ids = 0, n = 0;
-    char *out = NULL;
-    int status = parse_ids(text, size, &ids, &n_ids);
-    if (!status && rwk_tokenizer_decode(t, ids, n_ids, flags, NULL, 0, &n, &error))
-        status = fail_error(&error);
-    if (!status && !(out = malloc(n + 1)))
-        status = fail("out of memory");
-    if (!status && rwk_tokenizer_decode(t, ids, n_ids, flags, out, n, &n, &error))
-        status = fail_error(&error);
-    if (!status && o->jsonl) {
-        print_json_string(stdout, out, n);
-        putchar('\n');
-    } else if (!status) {
-        fwrite(out, 1, n, stdout);
-        putchar('\n');
+    struct rwk_error error = ERROR_INIT;
+    ids_parse(&d->ids, list, size, where);
+    for (int pass = 0; pass < 2; pass++) {
+        enum rwk_status status =
+            rwk_tokenizer_decode(d->tokenizer, d->ids.items, d->ids.n, d->flags, d->text.bytes,
+                                 d->text.capacity, &d->text.size, &error);
+        if (status)
+            die("%s: %s", where, error.message);
+        if (d->text.size <= d->text.capacity)
+            break;
+        reserve(&d->text.bytes, &d->text.capacity, d->text.size, 1);
     }
-    free(out);
-    free(ids);
-    return status;
 }
 
-typedef int (*text_fn)(struct rwk_tokenizer *t, const struct options *o, const char *text, size_t size);
-
-static int each_line(struct rwk_tokenizer *t, const struct options *o, const char *data, size_t size, text_fn fn)
+static void detokenize_line(void *context, const char *line, size_t size, const char *where)
 {
-    int status = EXIT_DONE;
-    for (size_t at = 0; at < size && !status;) {
-        const char *end = memchr(data + at, '\n', size - at);
-        size_t n = end ? (size_t)(end - data) - at : size - at;
-        if (n)
-            status = fn(t, o, data + at, n);
-        at += n + 1;
+    struct detokenize *d = context;
+    struct json json = { .depth = 1 };
+    decode(d, line, size, where);
+    json_text(&json, NULL, d->text.bytes, d->text.size);
+    out_write("\n", 1);
+}
+
+int run_detokenize(const struct options *o)
+{
+    struct detokenize d = { .flags = o->no_special ? RWK_DECODE_SKIP_SPECIAL : 0 };
+    char *owned = NULL;
+    size_t size;
+    d.tokenizer = tokenizer_open(o->arguments[0]);
+    if (o->jsonl) {
+        each_line(o, detokenize_line, &d);
+    } else {
+        const char *list = input_of(o, &size, &owned);
+        decode(&d, list, size, owned ? "standard input" : "IDS");
+        out_write(d.text.bytes, d.text.size);
+        if (out_is_terminal())
+            out_write("\n", 1);
     }
-    return status;
+    free(owned);
+    free(d.text.bytes);
+    ids_finish(&d.ids);
+    rwk_tokenizer_close(&d.tokenizer);
+    return EXIT_DONE;
 }
-
-static int run(const struct options *o, text_fn whole, text_fn line)
-{
-    struct rwk_tokenizer *t = open_tokenizer(o->arguments[0]);
-    char *data = NULL;
-    size_t size = 0;
-    int status = t ? EXIT_DONE : EXIT_FAILED;
-    if (!status && o->n_arguments > 1)
-        status = (o->jsonl ? line : whole)(t, o, o->arguments[1], strlen(o->arguments[1]));
-    else if (!status && !(status = read_whole("-", &data, &size)))
-        status = o->jsonl ? each_line(t, o, data, size, line) : whole(t, o, data, size);
-    free(data);
-    rwk_tokenizer_close(&t);
-    return status;
-}
-
-int run_tokenize(const struct options *o) { return run(o, tokenize_text, tokenize_line); }
-
-int run_detokenize(const struct options *o) { return run(o, detokenize_ids, detokenize_ids); }

@@ -46,12 +46,6 @@ struct rwk_matrix {
     size_t stride;
 };
 
-/* In which form a matrix wants its activations. */
-static inline enum rwk_element rwk_matrix_form(const struct rwk_matrix *w)
-{
-    return w->transposed ? RWK_ELEMENT_F32 : w->element;
-}
-
 /* y[t][o] = sum over k of w[o][k] * x[t][k], for all n_tokens tokens and the outputs [row_begin, row_end). */
 struct rwk_matmul {
     const struct rwk_matrix *w;
@@ -99,8 +93,7 @@ struct rwk_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
     /* Matrix products. `prepare` brings one row of activations x[n] into the form that matrices of this element type want
-     * (order, padding with zeros, int8 blocks); prepared_size is what a row then takes, in bytes, a multiple of 64. Transposed
-     * matrices want the form of F32, whatever they hold (rwk_matrix_form).
+     * (order, padding with zeros, int8 blocks); prepared_size is what a row then takes, in bytes, a multiple of 64.
      * matmul: [element][transposed]; `scratch`: RWK_KERNEL_SCRATCH bytes of this worker's. NULL: not to be had. */
     size_t (*prepared_size[RWK_N_ELEMENTS])(uint32_t n);
     void (*prepare[RWK_N_ELEMENTS])(void *dst, const float *x, uint32_t n);

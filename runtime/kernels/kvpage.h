@@ -1,26 +1,28 @@
-/* Pages of the key/value cache, as attention reads them: keys as [head_dim][64], so that the scores of 64 keys are whole
- * vectors without a tail, values as [64][v_stride], where v_stride is head_dim rounded up to the widest vector. */
+/* How a page of the key/value cache is laid out: RWK_KEY_BLOCK positions of one head.
+ *
+ *   element        K page                                   V page
+ *   F32 F16 BF16   [head_dim][64] elements                  [64][v_stride] elements
+ *   Q8             [head_dim][64] int8, then                [64][v_stride] int8, then
+ *                  [blocks][64] float scales                [64][blocks] float scales
+ *
+ * v_stride: head_dim rounded up to RWK_VECTOR_FLOATS, the rest zero. blocks: of 32 dimensions, rounded up; a stored number
+ * stands for scale * int8. rwk_kernels has the functions that put a position's key or value into its slot; a page need not be
+ * cleared before. */
 #ifndef RWK_KERNELS_KVPAGE_H
 #define RWK_KERNELS_KVPAGE_H
 
 #include "runtime/kernels/kernels.h"
 
-static inline size_t rwk_kv_element_bytes(enum rwk_element element) { return element == RWK_ELEMENT_F32 ? 4 : 2; }
+enum { RWK_KV_BLOCK = 32 };
 
-static inline uint32_t rwk_kv_value_stride(uint32_t head_dim)
-{
-    return (head_dim + RWK_VECTOR_FLOATS - 1) / RWK_VECTOR_FLOATS * RWK_VECTOR_FLOATS;
-}
+/* Bytes of a page, a multiple of 64. */
+size_t rwk_kv_key_bytes(enum rwk_element element, uint32_t head_dim);
+size_t rwk_kv_value_bytes(enum rwk_element element, uint32_t head_dim);
 
-/* Bytes of one head's page of keys, and of values. */
-static inline size_t rwk_kv_key_bytes(enum rwk_element element, uint32_t head_dim)
+static inline size_t rwk_kv_value_stride(uint32_t head_dim)
 {
-    return (size_t)head_dim * RWK_KEY_BLOCK * rwk_kv_element_bytes(element);
+    return ((size_t)head_dim + RWK_VECTOR_FLOATS - 1) / RWK_VECTOR_FLOATS * RWK_VECTOR_FLOATS;
 }
-
-static inline size_t rwk_kv_value_bytes(enum rwk_element element, uint32_t head_dim)
-{
-    return (size_t)rwk_kv_value_stride(head_dim) * RWK_KEY_BLOCK * rwk_kv_element_bytes(element);
-}
+static inline size_t rwk_kv_blocks(uint32_t head_dim) { return ((size_t)head_dim + RWK_KV_BLOCK - 1) / RWK_KV_BLOCK; }
 
 #endif

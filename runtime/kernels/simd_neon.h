@@ -1,77 +1,106 @@
-/* The vector vocabulary for AArch64's Advanced SIMD: four floats. */
+/* The vocabulary of simd.h for NEON as every 64-bit ARM has it: four lanes, thirty-two registers. */
 #ifndef RWK_KERNELS_SIMD_NEON_H
 #define RWK_KERNELS_SIMD_NEON_H
 
 #include <arm_neon.h>
-#include "runtime/base/half.h"
 
-#define VF 4
-#define TILE_ROWS 4      /* 24 accumulators, 6 tokens and a weight: 31 of 32 registers */
-#define TILE_TOKENS 6
-#define TILE_LANES 4
-#define TILE_QUERIES 4
-#define TILE_VECTORS 4
-#define RWK_TABLE rwk_kernels_neon
-#define RWK_TABLE_NAME "neon"
+enum {
+    RWK_LANES = 4,
+    RWK_TILE_TOKENS = 6, /* 24 accumulators, 6 tokens, 1 weight */
+    RWK_PANEL_1 = 8, RWK_PANEL_2 = 8, RWK_PANEL_3 = 8, RWK_PANEL_6 = 4
+};
 
 typedef float32x4_t vf;
+typedef uint32x4_t vm;
 
-static inline vf vf_zero(void) { return vdupq_n_f32(0); }
-static inline vf vf_set1(float x) { return vdupq_n_f32(x); }
-static inline vf vf_load(const float *p) { return vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p)); }
-static inline void vf_store(float *p, vf v) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_f32(v)); }
-static inline vf vf_load_n(const float *p, size_t n)
+RWK_INLINE uint32x4_t vf_bits(vf v) { return vreinterpretq_u32_f32(v); }
+RWK_INLINE vf vf_from_bits(uint32x4_t v) { return vreinterpretq_f32_u32(v); }
+/* Four 16-bit numbers from anywhere. */
+RWK_INLINE uint16x4_t load_u16x4(const void *p) { return vreinterpret_u16_u8(vld1_u8(p)); }
+RWK_INLINE uint32x4_t load_u32x4(const void *p) { return vreinterpretq_u32_u8(vld1q_u8(p)); }
+
+RWK_INLINE vf vf_zero(void) { return vdupq_n_f32(0); }
+RWK_INLINE vf vf_set1(float x) { return vdupq_n_f32(x); }
+RWK_INLINE vf vf_load(const void *p) { return vf_from_bits(load_u32x4(p)); }
+RWK_INLINE vf vf_load_n(const void *p, size_t n)
 {
-    float lanes[4] = { 0 };
-    memcpy(lanes, p, n * sizeof *p);
+    float lanes[RWK_LANES] = { 0 };
+    memcpy(lanes, p, n * sizeof *lanes);
     return vld1q_f32(lanes);
 }
-static inline void vf_store_n(float *p, vf v, size_t n)
+RWK_INLINE void vf_store(void *p, vf v) { vst1q_u8(p, vreinterpretq_u8_f32(v)); }
+RWK_INLINE void vf_store_n(void *p, vf v, size_t n)
 {
-    float lanes[4];
+    float lanes[RWK_LANES];
     vst1q_f32(lanes, v);
-    memcpy(p, lanes, n * sizeof *p);
+    memcpy(p, lanes, n * sizeof *lanes);
 }
-static inline vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
-static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
-static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
-static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
-static inline vf vf_max(vf a, vf b) { return vmaxq_f32(a, b); }
-static inline vf vf_min(vf a, vf b) { return vminq_f32(a, b); }
-static inline vf vf_abs(vf a) { return vabsq_f32(a); }
-static inline vf vf_sign(vf a, vf b) { return vbslq_f32(vdupq_n_u32(0x80000000), b, vabsq_f32(a)); }
-static inline vf vf_if_less(vf a, vf b, vf x, vf y) { return vbslq_f32(vcltq_f32(a, b), x, y); }
-static inline vf vf_ldexp(vf p, vf n)
-{
-    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), vshlq_n_s32(vcvtnq_s32_f32(n), 23)));
-}
-static inline float vf_sum(vf v) { return vaddvq_f32(v); }
-static inline float vf_hmax(vf v) { return vmaxvq_f32(v); }
 
-static inline vf vf_from_f16(const void *p)
+RWK_INLINE vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
+RWK_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
+RWK_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
+RWK_INLINE vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
+RWK_INLINE vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+RWK_INLINE vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
+RWK_INLINE vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+RWK_INLINE vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+RWK_INLINE vf vf_abs(vf a) { return vabsq_f32(a); }
+RWK_INLINE vf vf_neg(vf a) { return vnegq_f32(a); }
+RWK_INLINE vf vf_copysign(vf magnitude, vf sign) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude); }
+RWK_INLINE vf vf_clear_low(vf a) { return vf_from_bits(vandq_u32(vf_bits(a), vdupq_n_u32(0xfffff000u))); }
+RWK_INLINE vf vf_round(vf a) { return vrndnq_f32(a); }
+RWK_INLINE vf vf_scale2(vf p, vf n)
 {
-    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+    return vf_from_bits(vaddq_u32(vf_bits(p), vshlq_n_u32(vreinterpretq_u32_s32(vcvtnq_s32_f32(n)), 23)));
 }
-static inline vf vf_from_bf16(const void *p)
+
+RWK_INLINE vm vm_lt(vf a, vf b) { return vcltq_f32(a, b); }
+RWK_INLINE vm vm_range(int begin, int end)
 {
-    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+    const int32_t numbers[] = { 0, 1, 2, 3 };
+    int32x4_t lane = vld1q_s32(numbers);
+    return vandq_u32(vcgeq_s32(lane, vdupq_n_s32(begin)), vcltq_s32(lane, vdupq_n_s32(end)));
 }
-static inline void vf_from_bf16_pair(const void *p, vf *even, vf *odd)
+RWK_INLINE vf vf_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
+
+RWK_INLINE float vf_sum(vf v)
 {
-    uint32x4_t both = vreinterpretq_u32_u8(vld1q_u8(p));
-    *even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
-    *odd = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000)));
+    float32x2_t s = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    return vpadds_f32(s);
 }
-static inline void vf_to_f16(void *p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
-static inline void vf_to_bf16(void *p, vf v)
+/* The lower halves of a and b plus the upper ones. */
+RWK_INLINE vf fold_pair(vf a, vf b)
 {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    for (int i = 0; i < 4; i++) {
-        uint16_t h = rwk_float_to_bf16(lanes[i]);
-        memcpy((char *)p + 2 * i, &h, 2);
-    }
+    float64x2_t x = vreinterpretq_f64_f32(a), y = vreinterpretq_f64_f32(b);
+    return vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(x, y)), vreinterpretq_f32_f64(vzip2q_f64(x, y)));
+}
+RWK_INLINE void vf_sum4(float *out, const vf v[4])
+{
+    vst1q_f32(out, vpaddq_f32(fold_pair(v[0], v[1]), fold_pair(v[2], v[3])));
+}
+RWK_INLINE float vf_max_lanes(vf v) { return vmaxvq_f32(v); }
+
+RWK_INLINE vf vf_load_f16(const void *p) { return vcvt_f32_f16(vreinterpret_f16_u16(load_u16x4(p))); }
+RWK_INLINE vf vf_load_bf16(const void *p) { return vf_from_bits(vshll_n_u16(load_u16x4(p), 16)); }
+RWK_INLINE vf vf_load_bf16_even(const void *p) { return vf_from_bits(vshlq_n_u32(load_u32x4(p), 16)); }
+RWK_INLINE vf vf_load_bf16_odd(const void *p)
+{
+    return vf_from_bits(vandq_u32(load_u32x4(p), vdupq_n_u32(0xffff0000u)));
+}
+RWK_INLINE vf vf_load_i8(const void *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+}
+
+RWK_INLINE void vf_store_f16(void *p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
+RWK_INLINE void vf_store_bf16(void *p, vf v)
+{
+    uint32x4_t bits = vf_bits(v), high = vshrq_n_u32(bits, 16), odd = vandq_u32(high, vdupq_n_u32(1));
+    uint32x4_t rounded = vshrq_n_u32(vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff))), 16);
+    uint32x4_t r = vbslq_u32(vceqq_f32(v, v), rounded, vorrq_u32(high, vdupq_n_u32(0x40)));
+    vst1_u8(p, vreinterpret_u8_u16(vmovn_u32(r)));
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of schemes, and making a plan with one of them. */
+/* The table of schemes: making a plan with one of them, and what depends on the length of the sequence. */
 #include "runtime/position/schemes.h"
 
 #include <string.h>
@@ -24,33 +24,28 @@ enum rwk_status rwk_position_prepare(struct rwk_position_plan *ret_plan, const s
             *ret_plan = plan;
         return status;
     }
-    return rwk_fail(error, RWK_STATUS_UNSUPPORTED, NULL, "position scheme \"%.40s\" is not supported", request->scheme);
+    return rwk_fail(error, RWK_STATUS_UNSUPPORTED, request->file, "position scheme \"%.40s\" is not supported",
+                    request->scheme);
 }
 
-/* ---- none: NoPE ---- */
-
-static enum rwk_status prepare_none(struct rwk_position_plan *plan, const struct rwk_position_request *request,
-                                    struct rwk_arena *arena, struct rwk_error *error)
+uint64_t rwk_position_epoch(const struct rwk_position_plan *plan, uint64_t length)
 {
-    (void)plan;
-    (void)request;
-    (void)arena;
-    (void)error;
-    return RWK_STATUS_OK;
+    uint64_t epoch = 0;
+    for (uint32_t i = 0; i < plan->n_rope; i++) {
+        const struct rwk_rope_scaling *scaling = &rwk_rope_scalings[plan->rope[i].type];
+        uint64_t own = scaling->epoch ? scaling->epoch(&plan->rope[i], length) : 0;
+        epoch = own > epoch ? own : epoch;
+    }
+    return epoch;
 }
 
-const struct rwk_position_scheme rwk_position_none = { .name = "none", .prepare = prepare_none };
-
-/* ---- learned: a table of rows among the weights, which the decoder adds; the plan says how far it reaches ---- */
-
-static enum rwk_status prepare_learned(struct rwk_position_plan *plan, const struct rwk_position_request *request,
-                                       struct rwk_arena *arena, struct rwk_error *error)
+void rwk_position_frequencies(const struct rwk_position_plan *plan, uint32_t table, uint64_t epoch, float *inv_freq)
 {
-    (void)arena;
-    (void)error;
-    plan->learned_offset = request->learned_offset;
-    plan->context = plan->context_limit = request->learned_rows;
-    return RWK_STATUS_OK;
+    const struct rwk_rope_table *t = &plan->rope[table];
+    const struct rwk_rope_scaling *scaling = &rwk_rope_scalings[t->type];
+    uint64_t own = scaling->epoch ? scaling->epoch(t, epoch) : 0;
+    if (own)
+        scaling->frequencies(t, own, inv_freq);
+    else
+        memcpy(inv_freq, t->inv_freq, t->n_pairs * sizeof *inv_freq);
 }
-
-const struct rwk_position_scheme rwk_position_learned = { .name = "learned", .prepare = prepare_learned };

@@ -1,9 +1,9 @@
 /* Position schemes: how a token's place enters the computation. One file and one table row each; the attention core and the
  * decoder consult the hooks of the row, never its name.
  *
- *   request (what config and caller ask for) -> rwk_position_prepare -> plan (tables, computed once in double) -> hooks
+ *   request (what config and caller ask for) -> rwk_position_prepare -> plan (tables, computed once) -> hooks
  *
- * Formulas and traps: SEMANTICS 1 and 2 of the reference notes; each file names its own. */
+ * Formulas, papers and traps stand in each scheme's file. */
 #ifndef RWK_POSITION_POSITION_H
 #define RWK_POSITION_POSITION_H
 
@@ -51,6 +51,7 @@ enum { RWK_MAX_ROPE_TABLES = 4 };
 /* Everything a plan is made from. Filled by models/, which knows config keys; strings and arrays are borrowed. */
 struct rwk_position_request {
     const char *scheme;              /* "none", "learned", "sinusoidal", "rope", "alibi" */
+    const char *file;                /* where the numbers come from, for messages; NULL: from the caller */
     uint32_t hidden_size, n_heads, head_dim;
     uint64_t max_position_embeddings; /* 0: the family has none */
 
@@ -78,7 +79,7 @@ struct rwk_rope_table {
     float *long_inv_freq;        /* longrope: beyond original_context; else NULL */
     double theta, factor, attention_factor;
     uint64_t original_context;
-    uint64_t max_position_embeddings; /* dynamic: M */
+    uint64_t max_position_embeddings; /* dynamic: M, beyond which theta grows */
 };
 
 struct rwk_position_plan;
@@ -127,8 +128,9 @@ const char *rwk_rope_type_name(enum rwk_rope_type type);
 bool rwk_rope_type_parse(const char *name, enum rwk_rope_type *ret_type);
 
 /* A number that tells which frequencies are in force when `length` tokens are seen at once. Equal numbers: equal
- * frequencies, so what was computed stays valid. Static schemes always give 0; longrope 0 or 1; dynamic the length once it
- * exceeds max_position_embeddings. */
+ * frequencies, so what was computed stays valid. It is the shortest length that has the frequencies of this one: 0 below any
+ * threshold and for static schemes always; original_context + 1 beyond longrope's; the length itself beyond dynamic's. With
+ * several tables the largest of theirs, which leads each of them to its own again. */
 uint64_t rwk_position_epoch(const struct rwk_position_plan *plan, uint64_t length);
 
 /* The frequencies of one table in an epoch, into inv_freq[n_pairs]. */

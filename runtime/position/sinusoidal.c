@@ -11,14 +11,15 @@
 #include <math.h>
 #include "runtime/kernels/angles.h"
 
-enum { FAIRSEQ_OFFSET = 2 };
+enum { FAIRSEQ_OFFSET = 2, ANGLES = 64 };
 
 static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_position_request *request,
                                struct rwk_arena *arena, struct rwk_error *error)
 {
     uint32_t half = plan->hidden_size / 2;
     if (half < 2)
-        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "sinusoidal positions need a hidden size of at least 4");
+        return rwk_fail_on(error, RWK_STATUS_RANGE, request->file, "hidden_size",
+                           "sinusoidal positions need at least 4 elements");
     plan->sinusoid = request->sinusoid;
     plan->sinusoid_freq = rwk_arena_alloc(arena, half * sizeof *plan->sinusoid_freq);
     if (!plan->sinusoid_freq)
@@ -34,13 +35,17 @@ static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_
 static void embed(const struct rwk_position_plan *plan, uint64_t position, float *x)
 {
     uint32_t half = plan->hidden_size / 2;
+    bool interleaved = plan->sinusoid == RWK_SINUSOID_INTERLEAVED;
+    float cosine[ANGLES], sine[ANGLES];
     float p = (float)(position + (plan->sinusoid == RWK_SINUSOID_FAIRSEQ ? FAIRSEQ_OFFSET : 0));
-    for (uint32_t m = 0; m < half; m++) {
-        double s, c;
-        rwk_sincos((double)(p * plan->sinusoid_freq[m]), &s, &c);
-        bool interleaved = plan->sinusoid == RWK_SINUSOID_INTERLEAVED;
-        x[interleaved ? 2 * m : m] += (float)s;
-        x[interleaved ? 2 * m + 1 : half + m] += (float)c;
+    for (uint32_t begin = 0; begin < half; begin += ANGLES) {
+        uint32_t n = half - begin < ANGLES ? half - begin : ANGLES;
+        rwk_angles(cosine, sine, plan->sinusoid_freq + begin, p, 1, n);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t m = begin + i;
+            x[interleaved ? 2 * m : m] += sine[i];
+            x[interleaved ? 2 * m + 1 : half + m] += cosine[i];
+        }
     }
 }
 

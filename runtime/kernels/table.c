@@ -1,0 +1,50 @@
+/* The table of one instruction set, with everything it points to: compiled once for each (simd.h), with that set's flags. No
+ * other object of the library contains its instructions. */
+#include "runtime/kernels/activation.h"
+#include "runtime/kernels/angles.h"
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/convert.h"
+#include "runtime/kernels/elementwise.h"
+#include "runtime/kernels/kvput.h"
+#include "runtime/kernels/matmul.h"
+#include "runtime/kernels/norm.h"
+#include "runtime/kernels/panel.h"
+#include "runtime/kernels/rotate.h"
+#include "runtime/kernels/tables.h"
+
+
+#define FLOATS(f32, f16, bf16) { [RWK_ELEMENT_F32] = f32, [RWK_ELEMENT_F16] = f16, [RWK_ELEMENT_BF16] = bf16 }
+#define FOR_FLOATS(name) FLOATS(name##_f32, name##_f16, name##_bf16)
+#define FOR_ACTIVATIONS(name)                                                                                           \
+    { [RWK_ACT_SILU] = name##_silu, [RWK_ACT_RELU] = name##_relu, [RWK_ACT_GELU_ERF] = name##_gelu_erf,                 \
+      [RWK_ACT_GELU_TANH] = name##_gelu_tanh, [RWK_ACT_QUICK_GELU] = name##_quick_gelu, [RWK_ACT_RELU2] = name##_relu2 }
+
+const struct rwk_kernels RWK_ISA(rwk_kernels) = {
+    .name = RWK_ISA_NAME,
+    .prepared_size = FLOATS(prepared_size, prepared_size, prepared_size),
+    .prepare = FLOATS(prepare_plain, prepare_plain, prepare_paired),
+    .matmul = {
+        [RWK_ELEMENT_F32] = { matmul_f32, matmul_transposed_f32 },
+        [RWK_ELEMENT_F16] = { matmul_f16, matmul_transposed_f16 },
+        [RWK_ELEMENT_BF16] = { matmul_bf16, matmul_transposed_bf16 },
+    },
+    .widen = FOR_FLOATS(widen),
+    .narrow = FOR_FLOATS(narrow),
+    .put_key = FOR_FLOATS(put_key),
+    .put_value = FOR_FLOATS(put_value),
+    .attention = attention,
+    .attention_merge = attention_merge,
+    .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .activate = FOR_ACTIVATIONS(activate),
+    .gate = FOR_ACTIVATIONS(gate),
+    .add = add,
+    .add_scaled = add_scaled,
+    .scale = scale,
+    .clip = clip,
+    .softcap = softcap,
+    .rotate_half = rotate_half,
+    .rotate_pair = rotate_pair,
+    .angles = rwk_angles,
+    .log_sum = log_sum,
+};
