@@ -136,18 +136,20 @@ void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size,
 
 /* ---- paths ---- */
 
-static bool climbs(const char *name)
+bool rwk_path_is_inside(const char *name)
 {
+    if (!*name || *name == '/')
+        return false;
     for (; *name; name += strcspn(name, "/"), name += *name == '/')
         if (strncmp(name, "..", 2) == 0 && (name[2] == '/' || name[2] == '\0'))
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory,
                               const char *name, struct rwk_error *error)
 {
-    if (!*name || *name == '/' || climbs(name))
+    if (!rwk_path_is_inside(name))
         return rwk_fail(error, RWK_STATUS_FORMAT, directory,
                         "\"%.200s\" is no name of a file inside the directory", name);
     size_t d = strlen(directory), n = strlen(name);

@@ -22,9 +22,11 @@ void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
 /* Has the pages of [offset, offset + size) brought in: in the background, or before returning. Best effort. */
 void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size, enum rwk_prefetch how);
 
-/* directory "/" name, in the arena. RWK_STATUS_FORMAT when name is absolute, empty, or climbs with "..". */
+/* directory "/" name, in the arena. RWK_STATUS_FORMAT when the name may not be joined. */
 enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory, const char *name,
                               struct rwk_error *error);
+/* Whether a name may be joined: relative, not empty, no ".." in it. */
+bool rwk_path_is_inside(const char *name);
 /* Whether something exists at the path (a broken symbolic link does, so that it is reported rather than passed over). */
 bool rwk_path_exists(const char *path);
 bool rwk_path_is_directory(const char *path);

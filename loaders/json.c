@@ -1,7 +1,10 @@
 /* The pull reader: a small state machine over the text.
  *
- *   state `expect`: what may come next; a bit per open level says object or array; strings are
- * validated as they are passed (UTF-8, escapes, surrogates), so that decoding cannot fail. */
+ *   expect (what may come next) x first character -> event, new expect; a bit per open level says
+ *   whether it is an object or an array
+ *
+ * Strings are validated as they are passed (UTF-8, escapes, surrogates), eight bytes at a time
+ * where they are plain, so that decoding cannot fail. */
 #include "loaders/json.h"
 
 #include <stdarg.h>
@@ -80,10 +83,10 @@ static size_t utf8_length(const unsigned char *p, size_t left)
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The four hex digits at p, or -1. */
@@ -376,15 +379,12 @@ bool rwk_json_skip(struct rwk_json *json)
 
 static size_t put_utf8(char *p, uint32_t c)
 {
-    if (c < 0x80)
-        return p[0] = (char)c, 1;
-    if (c < 0x800)
-        return p[0] = (char)(0xc0 | c >> 6), p[1] = (char)(0x80 | (c & 0x3f)), 2;
-    if (c < 0x10000)
-        return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 0x3f)),
-               p[2] = (char)(0x80 | (c & 0x3f)), 3;
-    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 0x3f)),
-           p[2] = (char)(0x80 | (c >> 6 & 0x3f)), p[3] = (char)(0x80 | (c & 0x3f)), 4;
+    static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6)
+        p[i] = (char)(0x80 | (c & 0x3f));
+    p[0] = (char)(lead[n] | c);
+    return n;
 }
 
 /* Decodes the character or escape at *at of the (valid) raw text into out[4]; returns its size. */

@@ -3,8 +3,8 @@
  *   text -> decimal: 0.d1 d2 d3 ... x 10^point, leading and trailing zeros dropped
  *   few digits, small power of ten: both are exact doubles, so one product or quotient rounds once
  *       (W. Clinger, "How to Read Floating Point Numbers Accurately", 1990)
- *   otherwise: the decimal is doubled or halved, exactly, until it lies in [1/2, 1); times 2^53 its
- * whole part is the significand, and the digits behind the point say how to round
+ *   otherwise: the decimal is doubled or halved, exactly, until it lies in [1/2, 1)
+ *       -> times 2^53 -> whole part: the significand; the digits behind the point say how to round
  *
  * 800 digits are enough: half way between two doubles lies a decimal of at most 768 digits, also
  * after the halvings, so of the digits beyond one need only know whether any of them is not zero.
@@ -21,7 +21,7 @@ struct decimal {
     bool more; /* digits that are not all zero were dropped */
     int n;     /* digits kept; the first and the last are not 0 */
     int64_t point;
-    uint8_t digit[MAX_DIGITS + 20];
+    uint8_t digit[MAX_DIGITS];
 };
 
 static void trim(struct decimal *d)
@@ -65,7 +65,7 @@ static void read_decimal(struct decimal *d, const char *text, size_t size)
     d->point += minus ? -exponent : exponent;
 }
 
-/* At most 2^53 times or by at most 10^22, or not at all. */
+/* Digits up to 2^53, times or over a power of ten up to 10^22; false for other numbers. */
 static bool convert_exactly(const struct decimal *d, double *ret)
 {
     static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

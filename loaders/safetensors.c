@@ -1,7 +1,7 @@
 /* Reading a safetensors header in one pass over its JSON:
  *
- *   length -> JSON events -> one struct rwk_tensor per member, each checked alone -> sorted by
- * place -> ranges tile the data
+ *   length -> JSON events -> one struct rwk_tensor per member, each checked alone
+ *          -> sorted by place -> their ranges must tile the data
  *
  * Memory is bounded by the header: nothing is allocated for a number that the file merely claims.
  * Refused although the reference takes them: names with NUL in them, and names given twice. */
@@ -15,8 +15,7 @@
 #include "loaders/names.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error                                                                                             \
-    "safetensors data is little-endian and used as it lies in the file: big-endian machines are not supported"
+#error "safetensors data is used as it lies in the file: little-endian machines only"
 #endif
 
 enum { LENGTH_SIZE = 8, MAX_HEADER = 100000000 };
@@ -433,11 +432,14 @@ static enum rwk_status parse(struct parser *p, struct rwk_tensor **ret_tensors)
     status = check_tiling(p);
     if (status)
         return status;
-    struct rwk_tensor *kept = rwk_arena_alloc(p->arena, p->n_tensors * sizeof *kept);
-    if (!kept)
-        return nomem(p, p->n_tensors * sizeof *kept);
-    if (p->n_tensors)
-        memcpy(kept, p->tensors, p->n_tensors * sizeof *kept);
+    size_t size = p->n_tensors * sizeof *p->tensors;
+    struct rwk_tensor *kept = NULL;
+    if (size) {
+        kept = rwk_arena_alloc(p->arena, size);
+        if (!kept)
+            return nomem(p, size);
+        memcpy(kept, p->tensors, size);
+    }
     *ret_tensors = kept;
     return RWK_STATUS_OK;
 }

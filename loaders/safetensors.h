@@ -30,7 +30,8 @@ struct rwk_tensor {
 /* Bits of one element: 32 for F32. 0 for OTHER, which stands for several, and for unknown values. */
 uint32_t rwk_dtype_bits(enum rwk_dtype dtype);
 
-/* Parses an opened file. *ret_tensors: in the arena, in the order of their data. */
+/* Parses an opened file. *ret_tensors: in the arena, in the order of their data; NULL when
+ * there are none. */
 enum rwk_status rwk_safetensors_parse(struct rwk_tensor **ret_tensors, size_t *ret_count, const struct rwk_file *file,
                                       struct rwk_arena *arena, struct rwk_error *error);
 

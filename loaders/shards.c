@@ -1,16 +1,16 @@
 /* One file, or the files of an index.
  *
- *   index: weight_map {tensor: file} -> entries and distinct files -> each file opened and parsed,
- * and of its tensors those kept that the map assigns to this very file -> no entry may be left
- * without its tensor */
+ *   index -> weight_map {tensor: file} -> entries and distinct files -> each file opened and parsed
+ *         -> of its tensors those kept that the map assigns to this very file
+ *         -> no entry may be left without its tensor */
 #include "loaders/shards.h"
 
 #include <string.h>
 #include "loaders/grow.h"
 #include "loaders/json.h"
 
-static const char single_name[] = "model.safetensors",
-                  index_name[] = "model.safetensors.index.json";
+static const char single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
 
 /* An entry of the weight map. */
 struct entry {
@@ -42,6 +42,9 @@ static enum rwk_status read_file_name(struct index *x, uint32_t *ret_file)
     enum rwk_status status = rwk_json_copy(&x->json, &x->set->arena, &name, &size);
     if (status)
         return status;
+    if (!rwk_path_is_inside(name))
+        return rwk_json_fail(&x->json, "\"%.200s\" is no name of a file inside the directory",
+                             name);
     const char **files =
         rwk_grow(x->set->memory, x->files, x->n_files, &x->files_capacity, sizeof *files);
     if (!files)

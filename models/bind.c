@@ -115,7 +115,7 @@ static enum rwk_status bind_matrix(const struct binder *b, const struct rwk_weig
 {
     uint64_t rows = dimension(b->facts, row->rows), cols = dimension(b->facts, row->cols);
     bool transposed = row->flags & RWK_TRANSPOSED;
-    enum rwk_element element;
+    enum rwk_element element = RWK_ELEMENT_F32;
     enum rwk_status status = check_shape(b, t, transposed ? cols : rows, transposed ? rows : cols);
     if (!status)
         status = element_of(b, t, &element);
@@ -156,7 +156,7 @@ static size_t vector_offset(const struct binder *b, const struct rwk_weight_row 
 static enum rwk_status bind_vector(const struct binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
                                    uint32_t head, const float **slot)
 {
-    enum rwk_element element;
+    enum rwk_element element = RWK_ELEMENT_F32;
     uint64_t rows = row->flags & RWK_PER_HEAD ? b->facts->head_dim : dimension(b->facts, row->rows);
     uint64_t cols = row->cols != RWK_DIM_NONE ? dimension(b->facts, row->cols) : 0;
     enum rwk_status status = check_shape(b, t, rows, cols);

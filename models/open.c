@@ -110,6 +110,7 @@ enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struc
 {
     *ret = facts->request;
     ret->scheme = facts->position;
+    ret->file = file;
     ret->hidden_size = facts->hidden_size;
     ret->n_heads = facts->n_heads;
     ret->head_dim = facts->head_dim;

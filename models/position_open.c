@@ -1,4 +1,4 @@
-/* The effective position plan of a config, without weights: behind `rope` and rwk_position_resolve. */
+/* The effective position plan of a config, without weights. */
 #include <string.h>
 #include "models/open.h"
 
@@ -15,8 +15,8 @@ static enum rwk_status resolve(struct rwk_position_plan_object *o, const char *p
     const char *file, *family;
     struct rwk_position_request request;
     bool directory = rwk_path_is_directory(path);
-    enum rwk_status status = rwk_config_load(&config, &file, directory ? path : NULL, directory ? "config.json" : path,
-                                             &o->arena, error);
+    enum rwk_status status = rwk_config_load(&config, &file, directory ? path : NULL,
+                                             directory ? "config.json" : path, &o->arena, error);
     if (!status)
         status = rwk_arch_position_request(&request, &family, config, file, &o->arena, error);
     if (!status)
@@ -29,7 +29,8 @@ static enum rwk_status resolve(struct rwk_position_plan_object *o, const char *p
 }
 
 enum rwk_status rwk_position_resolve(struct rwk_position_plan **ret_plan, const char *path,
-                                     const struct rwk_model_options *options, struct rwk_error *error)
+                                     const struct rwk_model_options *options,
+                                     struct rwk_error *error)
 {
     struct rwk_model_options o;
     struct rwk_memory memory;
@@ -53,7 +54,8 @@ enum rwk_status rwk_position_resolve(struct rwk_position_plan **ret_plan, const 
 
 void rwk_position_plan_close(struct rwk_position_plan **plan)
 {
-    struct rwk_position_plan_object *object = plan ? (struct rwk_position_plan_object *)*plan : NULL;
+    struct rwk_position_plan_object *object =
+        plan ? (struct rwk_position_plan_object *)*plan : NULL;
     struct rwk_memory memory;
     if (!object)
         return;
@@ -63,12 +65,19 @@ void rwk_position_plan_close(struct rwk_position_plan **plan)
     *plan = NULL;
 }
 
-enum rwk_status rwk_position_get_info(const struct rwk_position_plan *plan, struct rwk_position_info *ret_info)
+enum rwk_status rwk_position_get_info(const struct rwk_position_plan *plan,
+                                      struct rwk_position_info *ret_info)
 {
     struct rwk_position_info info = {
-        .size = ret_info->size, .n_tables = plan->n_rope, .family = plan->family, .scheme = plan->scheme->name,
-        .context = plan->context, .context_limit = plan->context_limit, .n_slopes = plan->slopes ? plan->n_heads : 0,
-        .interleaved = plan->n_rope && plan->rope[0].interleaved, .slopes = plan->slopes,
+        .size = ret_info->size,
+        .n_tables = plan->n_rope,
+        .family = plan->family,
+        .scheme = plan->scheme->name,
+        .context = plan->context,
+        .context_limit = plan->context_limit,
+        .n_slopes = plan->slopes ? plan->n_heads : 0,
+        .interleaved = plan->n_rope && plan->rope[0].interleaved,
+        .slopes = plan->slopes,
     };
     memcpy(ret_info, &info, ret_info->size < sizeof info ? ret_info->size : sizeof info);
     return RWK_STATUS_OK;
@@ -81,9 +90,16 @@ enum rwk_status rwk_position_get_table(const struct rwk_position_plan *plan, uin
         return RWK_STATUS_RANGE;
     const struct rwk_rope_table *t = &plan->rope[index];
     struct rwk_position_table table = {
-        .size = ret_table->size, .n_pairs = t->n_pairs, .name = t->name, .scaling = rwk_rope_type_name(t->type),
-        .inv_freq = t->inv_freq, .long_inv_freq = t->long_inv_freq, .theta = t->theta, .factor = t->factor,
-        .attention_factor = t->attention_factor, .original_context = t->original_context,
+        .size = ret_table->size,
+        .n_pairs = t->n_pairs,
+        .name = t->name,
+        .scaling = rwk_rope_type_name(t->type),
+        .inv_freq = t->inv_freq,
+        .long_inv_freq = t->long_inv_freq,
+        .theta = t->theta,
+        .factor = t->factor,
+        .attention_factor = t->attention_factor,
+        .original_context = t->original_context,
     };
     memcpy(ret_table, &table, ret_table->size < sizeof table ? ret_table->size : sizeof table);
     return RWK_STATUS_OK;

@@ -1,15 +1,17 @@
 /* Reading rope dictionaries: the same rows for config.json and for the caller's JSON.
  *
- *   dicts of a table -> rope_type -> the rows that this type reads -> theta, original length, rotated share
+ *   dicts of a table -> rope_type -> the rows that this type reads -> theta, original length,
+ *   rotated share
  *
- * From a config, keys that the type does not read are passed over, as the reference does; from the caller they are errors. */
+ * From a config, keys that the type does not read are passed over, as the reference does; from
+ * the caller they are errors. */
 #include "models/rope_keys.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char full[] = "full_attention", sliding[] = "sliding_attention", option[] = "rope-scaling",
-                  original_key[] = "original_max_position_embeddings";
+static const char full[] = "full_attention", sliding[] = "sliding_attention",
+                  option[] = "rope-scaling", original_key[] = "original_max_position_embeddings";
 
 /* Where the settings of one table are looked up: the first dict that has a key counts. */
 struct reader {
@@ -21,7 +23,10 @@ struct reader {
     struct rwk_error *error;
 };
 
-static bool is_present(const struct rwk_node *node) { return node && node->type != RWK_JSON_NULL; }
+static bool is_present(const struct rwk_node *node)
+{
+    return node && node->type != RWK_JSON_NULL;
+}
 
 static const struct rwk_node *find(const struct reader *r, const char *key)
 {
@@ -48,7 +53,8 @@ static const struct rwk_node *find_top(const struct reader *r, const char *keys)
     return NULL;
 }
 
-static enum rwk_status refuse(const struct reader *r, enum rwk_status status, const char *key, const char *what)
+static enum rwk_status refuse(const struct reader *r, enum rwk_status status, const char *key,
+                              const char *what)
 {
     return r->config ? rwk_fail_on(r->error, status, r->file, key, "%s", what)
                      : rwk_fail_on(r->error, status, NULL, option, "\"%.60s\" %s", key, what);
@@ -66,7 +72,8 @@ static enum rwk_status read_number(const struct reader *r, const struct rwk_node
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_count(const struct reader *r, const struct rwk_node *node, uint64_t *ret)
+static enum rwk_status read_count(const struct reader *r, const struct rwk_node *node,
+                                  uint64_t *ret)
 {
     if (!is_present(node))
         return RWK_STATUS_OK;
@@ -76,7 +83,8 @@ static enum rwk_status read_count(const struct reader *r, const struct rwk_node 
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_list(const struct reader *r, const struct rwk_node *node, const double **ret, uint32_t *ret_n)
+static enum rwk_status read_list(const struct reader *r, const struct rwk_node *node,
+                                 const double **ret, uint32_t *ret_n)
 {
     if (!is_present(node))
         return RWK_STATUS_OK;
@@ -110,6 +118,7 @@ static enum rwk_status read_flag(const struct reader *r, const struct rwk_node *
 
 enum kind { NUMBER, POSITIVE, LIST, FLAG };
 #define TYPE(name) (1u << RWK_ROPE_##name)
+/* What is computed from the original length. */
 #define ORIGINAL_TYPES (TYPE(YARN) | TYPE(LLAMA3) | TYPE(LONGROPE))
 #define FIELD(name) offsetof(struct rwk_rope_request, name)
 
@@ -133,7 +142,8 @@ static const struct row {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static enum rwk_status read_row(const struct reader *r, const struct row *row, struct rwk_rope_request *q)
+static enum rwk_status read_row(const struct reader *r, const struct row *row,
+                                struct rwk_rope_request *q)
 {
     void *field = (char *)q + row->field;
     const struct rwk_node *node = find(r, row->key);
@@ -142,7 +152,8 @@ static enum rwk_status read_row(const struct reader *r, const struct row *row, s
         return refuse(r, RWK_STATUS_FORMAT, row->key, "is missing");
     if (row->kind == LIST)
         return read_list(r, node, field, (uint32_t *)(void *)((char *)q + row->n_field));
-    if (row->kind == FLAG) /* with dicts by layer type, the reference looks for flags beside them, not inside */
+    /* with dicts by layer type, the reference looks for flags beside them, not inside */
+    if (row->kind == FLAG)
         return read_flag(r, r->layers ? rwk_tree_member(r->layers, row->key) : node, field);
     enum rwk_status status = read_number(r, node, field);
     if (!status && node && row->kind == POSITIVE && !(node->number > 0))
@@ -150,7 +161,8 @@ static enum rwk_status read_row(const struct reader *r, const struct row *row, s
     return status;
 }
 
-static enum rwk_status read_type(const struct reader *r, const struct rwk_rope_keys *keys, struct rwk_rope_request *q)
+static enum rwk_status read_type(const struct reader *r, const struct rwk_rope_keys *keys,
+                                 struct rwk_rope_request *q)
 {
     const struct rwk_node *node = find(r, "rope_type");
     if (!node)
@@ -159,38 +171,49 @@ static enum rwk_status read_type(const struct reader *r, const struct rwk_rope_k
         return RWK_STATUS_OK;
     if (node->type != RWK_JSON_STRING)
         return refuse(r, RWK_STATUS_FORMAT, node->key, "must be a string");
-    bool renamed = keys->su_is_longrope && (strcmp(node->string, "su") == 0 || strcmp(node->string, "yarn") == 0);
+    bool renamed = keys->su_is_longrope &&
+                   (strcmp(node->string, "su") == 0 || strcmp(node->string, "yarn") == 0);
     if (rwk_rope_type_parse(renamed ? "longrope" : node->string, &q->type))
         return RWK_STATUS_OK;
-    return rwk_fail_on(r->error, RWK_STATUS_UNSUPPORTED, r->config ? r->file : NULL, r->config ? node->key : option,
-                       "rope type \"%.40s\" is not supported", node->string);
+    return rwk_fail_on(r->error, RWK_STATUS_UNSUPPORTED, r->config ? r->file : NULL,
+                       r->config ? node->key : option, "rope type \"%.40s\" is not supported",
+                       node->string);
 }
 
-/* original_max_position_embeddings, for the types that use it. Of the caller's dict only what stands there. */
+/* original_max_position_embeddings, for the types that use it. Of the caller's dict only what
+ * stands there. */
 static enum rwk_status read_original(const struct reader *r, const struct rwk_rope_keys *keys,
                                      uint64_t max_position_embeddings, struct rwk_rope_request *q)
 {
     bool is_needed = ORIGINAL_TYPES >> q->type & 1;
-    const struct rwk_node *inner = find(r, original_key), *top = r->layers ? NULL : find_top(r, original_key);
+    const struct rwk_node *inner = find(r, original_key),
+                          *top = r->layers ? NULL : find_top(r, original_key);
     if (r->config && !is_needed)
         return RWK_STATUS_OK;
-    q->original_context = !r->config ? 0 : keys->default_original ? keys->default_original : max_position_embeddings;
-    if (keys->default_original) /* it stands at the top level even where the config does not spell it out */
+    if (r->config)
+        q->original_context = max_position_embeddings;
+    if (keys->default_original) {
+        /* stands at the top level even where the config does not spell it out */
+        q->original_context = keys->default_original;
         inner = NULL;
+    }
     return read_count(r, top ? top : inner, &q->original_context);
 }
 
-static enum rwk_status read_theta(const struct reader *r, const struct rwk_rope_keys *keys, struct rwk_rope_request *q)
+static enum rwk_status read_theta(const struct reader *r, const struct rwk_rope_keys *keys,
+                                  struct rwk_rope_request *q)
 {
     const struct rwk_node *theta = find(r, "rope_theta");
     q->theta = keys->default_theta;
     if (keys->fixed_theta)
         return RWK_STATUS_OK;
-    return read_number(r, theta ? theta : find_top(r, keys->theta_keys ? keys->theta_keys : "rope_theta"), &q->theta);
+    return read_number(
+        r, theta ? theta : find_top(r, keys->theta_keys ? keys->theta_keys : "rope_theta"),
+        &q->theta);
 }
 
-static enum rwk_status read_rotary_dim(const struct reader *r, const struct rwk_rope_keys *keys, uint32_t head_dim,
-                                       struct rwk_rope_request *q)
+static enum rwk_status read_rotary_dim(const struct reader *r, const struct rwk_rope_keys *keys,
+                                       uint32_t head_dim, struct rwk_rope_request *q)
 {
     if (keys->rotary_dim_key) {
         uint64_t n = keys->default_rotary_dim;
@@ -207,16 +230,18 @@ static enum rwk_status read_rotary_dim(const struct reader *r, const struct rwk_
     if (status)
         return status;
     if (!(share > 0 && share <= 1))
-        return refuse(r, RWK_STATUS_RANGE, node ? node->key : names, "must be above 0 and at most 1");
+        return refuse(r, RWK_STATUS_RANGE, node ? node->key : names,
+                      "must be above 0 and at most 1");
     if (!keys->partial_for_default && q->type != RWK_ROPE_DEFAULT && share != 1)
-        return refuse(r, RWK_STATUS_UNSUPPORTED, node ? node->key : names, "has no meaning where this family's rope is "
-                      "scaled");
+        return refuse(r, RWK_STATUS_UNSUPPORTED, node ? node->key : names,
+                      "has no meaning where this family's rope is scaled");
     q->rotary_dim = keys->partial_for_default ? (uint32_t)(head_dim * share) : head_dim;
     return RWK_STATUS_OK;
 }
 
 static enum rwk_status read_table(const struct reader *r, const struct rwk_rope_keys *keys,
-                                  const struct rwk_position_request *request, struct rwk_rope_request *q)
+                                  const struct rwk_position_request *request,
+                                  struct rwk_rope_request *q)
 {
     for (int i = 0; i < 2; i++)
         if (is_present(r->dicts[i]) && r->dicts[i]->type != RWK_JSON_OBJECT)
@@ -239,7 +264,8 @@ static enum rwk_status read_table(const struct reader *r, const struct rwk_rope_
 /* Neither absent nor one of the values that count as nothing. */
 static bool is_truthy(const struct rwk_node *node)
 {
-    return is_present(node) && node->type != RWK_JSON_FALSE && !(node->type == RWK_JSON_OBJECT && !node->n_children);
+    return is_present(node) && node->type != RWK_JSON_FALSE &&
+           !(node->type == RWK_JSON_OBJECT && !node->n_children);
 }
 
 static bool is_by_layer_type(const struct rwk_node *dict)
@@ -247,50 +273,57 @@ static bool is_by_layer_type(const struct rwk_node *dict)
     return rwk_tree_member(dict, full) || rwk_tree_member(dict, sliding);
 }
 
-static enum rwk_status read_one(struct rwk_position_request *request, struct reader *r, const struct rwk_node *scaling,
-                                const struct rwk_node *parameters, const struct rwk_rope_keys *keys)
+static enum rwk_status read_one(struct rwk_position_request *request, struct reader *r,
+                                const struct rwk_node *scaling, const struct rwk_node *parameters,
+                                const struct rwk_rope_keys *keys)
 {
     r->dicts[0] = is_truthy(scaling) ? scaling : parameters;
     if (is_by_layer_type(r->dicts[0]))
-        return refuse(r, RWK_STATUS_UNSUPPORTED, r->dicts[0]->key, "settings by layer type are not known in this family");
+        return refuse(r, RWK_STATUS_UNSUPPORTED, r->dicts[0]->key,
+                      "settings by layer type are not known in this family");
     request->n_rope = 1;
-    request->rope[0] = (struct rwk_rope_request){ .name = "all" };
+    request->rope[0] = (struct rwk_rope_request) { .name = "all" };
     return read_table(r, keys, request, &request->rope[0]);
 }
 
-static enum rwk_status read_two(struct rwk_position_request *request, struct reader *r, const struct rwk_node *scaling,
-                                const struct rwk_node *parameters, const struct rwk_rope_keys *keys)
+static enum rwk_status read_two(struct rwk_position_request *request, struct reader *r,
+                                const struct rwk_node *scaling, const struct rwk_node *parameters,
+                                const struct rwk_rope_keys *keys)
 {
     static const struct rwk_node none = { .type = RWK_JSON_OBJECT };
     struct rwk_rope_keys local = *keys;
     local.default_theta = keys->default_local_theta;
     local.theta_keys = keys->local_theta_key;
     if (is_by_layer_type(scaling))
-        return refuse(r, RWK_STATUS_UNSUPPORTED, scaling->key, "settings by layer type belong into rope_parameters");
+        return refuse(r, RWK_STATUS_UNSUPPORTED, scaling->key,
+                      "settings by layer type belong into rope_parameters");
     if (is_truthy(parameters) && !is_by_layer_type(parameters))
-        return refuse(r, RWK_STATUS_UNSUPPORTED, parameters->key, "must hold the settings of full_attention and "
-                      "sliding_attention");
+        return refuse(r, RWK_STATUS_UNSUPPORTED, parameters->key,
+                      "must hold the settings of full_attention and sliding_attention");
     r->layers = is_present(parameters) ? parameters : &none;
     r->dicts[0] = scaling;
     r->dicts[1] = rwk_tree_member(parameters, full);
     request->n_rope = 2;
-    request->rope[0] = (struct rwk_rope_request){ .name = full };
-    request->rope[1] = (struct rwk_rope_request){ .name = sliding };
+    request->rope[0] = (struct rwk_rope_request) { .name = full };
+    request->rope[1] = (struct rwk_rope_request) { .name = sliding };
     enum rwk_status status = read_table(r, keys, request, &request->rope[0]);
     r->dicts[0] = rwk_tree_member(parameters, sliding);
     r->dicts[1] = NULL;
     return status ? status : read_table(r, &local, request, &request->rope[1]);
 }
 
-enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request, const struct rwk_node *config, const char *file,
-                                   const struct rwk_rope_keys *keys, struct rwk_arena *arena, struct rwk_error *error)
+enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request,
+                                   const struct rwk_node *config, const char *file,
+                                   const struct rwk_rope_keys *keys, struct rwk_arena *arena,
+                                   struct rwk_error *error)
 {
     struct rwk_position_request changed = *request;
     struct reader r = { .config = config, .file = file, .arena = arena, .error = error };
     const struct rwk_node *scaling = rwk_tree_member(config, "rope_scaling"),
                           *parameters = rwk_tree_member(config, "rope_parameters");
     changed.file = file;
-    enum rwk_status status = (keys->by_layer_type ? read_two : read_one)(&changed, &r, scaling, parameters, keys);
+    enum rwk_status status =
+        (keys->by_layer_type ? read_two : read_one)(&changed, &r, scaling, parameters, keys);
     if (!status)
         *request = changed;
     return status;
@@ -299,8 +332,8 @@ enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request, const s
 /* ---- the caller's choice ---- */
 
 /* "yarn:4" */
-static enum rwk_status read_short(struct rwk_rope_request *q, const char *spec, struct rwk_arena *arena,
-                                  struct rwk_error *error)
+static enum rwk_status read_short(struct rwk_rope_request *q, const char *spec,
+                                  struct rwk_arena *arena, struct rwk_error *error)
 {
     char name[16];
     size_t n = strcspn(spec, ":");
@@ -308,16 +341,19 @@ static enum rwk_status read_short(struct rwk_rope_request *q, const char *spec, 
         return RWK_STATUS_OK; /* q->type is the default one */
     memcpy(name, spec, n < sizeof name ? n : 0);
     name[n < sizeof name ? n : 0] = '\0';
-    if (!rwk_rope_type_parse(name, &q->type) || q->type == RWK_ROPE_DEFAULT || q->type == RWK_ROPE_LONGROPE)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, option, "\"%.60s\" is not understood: give linear:F, ntk:F, "
-                           "dynamic:F, yarn:F, llama3:F, none, or a JSON object", spec);
+    if (!rwk_rope_type_parse(name, &q->type) || q->type == RWK_ROPE_DEFAULT ||
+        q->type == RWK_ROPE_LONGROPE)
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, option,
+                           "\"%.60s\" is not understood: give linear:F, ntk:F, dynamic:F, yarn:F, "
+                           "llama3:F, none, or a JSON object",
+                           spec);
     struct rwk_node *factor = NULL;
     const char *text = spec + n + (spec[n] == ':');
     if (rwk_tree_parse(&factor, arena, text, strlen(text), NULL, NULL) == RWK_STATUS_NOMEM)
         return rwk_fail_nomem(error, sizeof *factor);
     if (!factor || factor->type != RWK_JSON_NUMBER)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option, "\"%.60s\" needs a number as its factor, as in "
-                           "\"yarn:4\"", spec);
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option,
+                           "\"%.60s\" needs a number as its factor, as in \"yarn:4\"", spec);
     q->factor = factor->number;
     if (q->type == RWK_ROPE_LLAMA3) {
         q->low_freq_factor = 1;
@@ -331,18 +367,21 @@ static enum rwk_status check_keys(const struct reader *r, enum rwk_rope_type typ
 {
     for (const struct rwk_node *member = r->dicts[0]->children; member; member = member->next) {
         const char *key = member->key;
-        bool fits = !strcmp(key, "rope_type") || !strcmp(key, "type") || !strcmp(key, "rope_theta") ||
+        bool fits = !strcmp(key, "rope_type") || !strcmp(key, "type") ||
+                    !strcmp(key, "rope_theta") ||
                     (!strcmp(key, original_key) && type != RWK_ROPE_DEFAULT);
         for (size_t i = 0; i < N_ROWS && !fits; i++)
             fits = strcmp(rows[i].key, key) == 0 && rows[i].read_by >> type & 1;
         if (!fits)
-            return rwk_fail_on(r->error, RWK_STATUS_RANGE, NULL, option, "\"%.60s\" has no effect on rope type %s", key,
+            return rwk_fail_on(r->error, RWK_STATUS_RANGE, NULL, option,
+                               "\"%.60s\" has no effect on rope type %s", key,
                                rwk_rope_type_name(type));
     }
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_json(struct rwk_rope_request *q, const struct rwk_position_request *request, const char *spec,
+static enum rwk_status read_json(struct rwk_rope_request *q,
+                                 const struct rwk_position_request *request, const char *spec,
                                  struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_node *dict;
@@ -360,49 +399,62 @@ static enum rwk_status read_json(struct rwk_rope_request *q, const struct rwk_po
     return status ? status : read_table(&r, &keys, request, q);
 }
 
-static enum rwk_status choose_scaling(struct rwk_position_request *request, const struct rwk_model_options *options,
+static enum rwk_status choose_scaling(struct rwk_position_request *request,
+                                      const struct rwk_model_options *options,
                                       struct rwk_arena *arena, struct rwk_error *error)
 {
     const char *spec = options->rope_scaling;
     struct rwk_rope_request *old = &request->rope[0];
-    struct rwk_rope_request q = { .name = old->name, .theta = old->theta, .interleaved = old->interleaved,
-                                  .truncate = true };
+    struct rwk_rope_request q = {
+        .name = old->name, .theta = old->theta, .interleaved = old->interleaved, .truncate = true
+    };
     bool is_json = spec[strspn(spec, " \t\r\n")] == '{';
-    enum rwk_status status = is_json ? read_json(&q, request, spec, arena, error) : read_short(&q, spec, arena, error);
+    enum rwk_status status =
+        is_json ? read_json(&q, request, spec, arena, error) : read_short(&q, spec, arena, error);
     bool has_factor = q.type != RWK_ROPE_DEFAULT && !(is_json && q.factor == 0);
     if (!status && has_factor && !(q.factor >= 1))
-        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option, "a factor below 1 would shorten the context");
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option,
+                             "a factor below 1 would shorten the context");
     if (!status && options->rope_theta != 0 && q.theta != old->theta)
-        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta", "is given twice: rope-scaling has one, too");
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta",
+                             "is given twice: rope-scaling has one, too");
     if (!status && options->original_context && q.original_context)
-        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context", "is given twice: rope-scaling has one, too");
+        status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context",
+                             "is given twice: rope-scaling has one, too");
     if (status)
         return status;
     q.rotary_dim = old->rotary_dim;
-    uint64_t trained = old->original_context && q.type != RWK_ROPE_DYNAMIC ? old->original_context
-                                                                           : request->max_position_embeddings;
+    uint64_t trained = old->original_context && q.type != RWK_ROPE_DYNAMIC
+                           ? old->original_context
+                           : request->max_position_embeddings;
     if (!q.original_context && ORIGINAL_TYPES >> q.type & 1)
         q.original_context = trained;
     request->trained_context = q.original_context ? q.original_context : trained;
+    if (!((ORIGINAL_TYPES | TYPE(DYNAMIC)) >> q.type & 1))
+        q.original_context = 0; /* has done its part in the trained length */
     request->file = NULL;
     *old = q;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status choose_theta(struct rwk_rope_request *q, double theta, struct rwk_error *error)
+static enum rwk_status choose_theta(struct rwk_rope_request *q, double theta,
+                                    struct rwk_error *error)
 {
     if (!(theta > 0) || !isfinite(theta))
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta", "must be a positive number");
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta",
+                           "must be a positive number");
     q->theta = theta;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status choose_original(struct rwk_position_request *request, uint64_t original, struct rwk_error *error)
+static enum rwk_status choose_original(struct rwk_position_request *request, uint64_t original,
+                                       struct rwk_error *error)
 {
     struct rwk_rope_request *q = &request->rope[0];
     bool kept = (ORIGINAL_TYPES | TYPE(DYNAMIC)) >> q->type & 1;
     if (q->type == RWK_ROPE_DEFAULT || !(kept || request->trained_context))
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context", "has no effect on rope type %s of this model",
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context",
+                           "has no effect on rope type %s of this model",
                            rwk_rope_type_name(q->type));
     if (kept)
         q->original_context = original;
@@ -411,17 +463,21 @@ static enum rwk_status choose_original(struct rwk_position_request *request, uin
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_rope_keys_override(struct rwk_position_request *request, const struct rwk_model_options *options,
+enum rwk_status rwk_rope_keys_override(struct rwk_position_request *request,
+                                       const struct rwk_model_options *options,
                                        struct rwk_arena *arena, struct rwk_error *error)
 {
-    const char *given = options->rope_scaling ? option : options->rope_theta != 0 ? "rope-theta" :
-                        options->original_context ? "original-context" : NULL;
+    const char *given = options->rope_scaling       ? option
+                        : options->rope_theta != 0  ? "rope-theta"
+                        : options->original_context ? "original-context"
+                                                    : NULL;
     struct rwk_position_request changed = *request;
     enum rwk_status status = RWK_STATUS_OK;
     if (!given)
         return RWK_STATUS_OK;
     if (strcmp(request->scheme, "rope") != 0)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, given, "does not apply to %s positions, which this model has",
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, given,
+                           "does not apply to %s positions, which this model has",
                            strcmp(request->scheme, "none") == 0 ? "no" : request->scheme);
     if (options->rope_scaling)
         status = choose_scaling(&changed, options, arena, error);

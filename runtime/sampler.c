@@ -1,19 +1,22 @@
 /* From logits to a token.
  *
  *   z [n] -> repetition penalty -> greedy: the largest, lowest id among equals
- *                               -> w = exp((z - max) / temperature) -> top-k -> top-p -> min-p -> one draw from what is left
+ *                               -> top-k -> w = exp((z - max) / temperature) -> top-p -> min-p
+ *                               -> one draw from what is left
  *
  *   penalty p   z < 0 ? z p : z / p, once for each distinct token of the history
  *   top-k       z not below the k-th largest: equals of the k-th all stay
- *   top-p       a token stays if the mass strictly above it is below top_p; of equal logits the lower ids count as above
+ *   top-p       a token stays if the mass strictly above it is below top_p; of equal logits the
+ *               lower ids count as above
  *   min-p       w not below min_p times the largest
  *
- * Nothing is sorted. A cut through the order is found by its bits, from the top: the float's order-preserving key in three
- * digits of 11, 11 and 10 bits, the mass of each bucket, and on into the bucket where the mass is reached. That serves top-k
- * (a mass of one for each) and top-p alike, in O(n) and for any input.
+ * Nothing is sorted. A cut through the order is found by its bits, from the top: the float's
+ * order-preserving key in three digits of 11, 11 and 10 bits, the mass of each bucket, and on
+ * into the bucket where the mass is reached. That serves top-k (a mass of one for each) and top-p
+ * alike, in O(n) and for any input.
  *
- * Logits are float32, and so are exp and w; masses are summed up in double, over ids in ascending order. exp is ours, so that
- * a seed gives the same text on every machine. */
+ * Logits are float32, and so are exp and w; masses are summed up in double, over ids in ascending
+ * order. exp is ours, so that a seed gives the same text on every machine. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -23,7 +26,8 @@
 #include "runtime/base/half.h"
 #include "runtime/base/memory.h"
 
-/* Logits are float32, so a mass is known to some 1e-7: one that comes this near to top_p has reached it. */
+/* Logits are float32, so a mass is known to some 1e-7: one that comes this near to top_p has
+ * reached it. */
 static const double MASS_TOLERANCE = 1e-6;
 
 /* Invariant: between calls `seen` is all zero up to capacity. */
@@ -32,18 +36,21 @@ struct rwk_sampler {
     struct rwk_sampler_options options;
     uint64_t n_draws;
     size_t capacity;
-    void *block;       /* what the following lie in */
-    uint64_t *seen;    /* [capacity / 64 + 1] bits */
-    float *scores;     /* [capacity] logits after the penalty */
-    float *weights;    /* [capacity] of the kept tokens, in their order */
-    uint32_t *kept;    /* [capacity] ids, ascending */
+    void *block;    /* what the following lie in */
+    uint64_t *seen; /* [capacity / 64 + 1] bits */
+    float *scores;  /* [capacity] logits after the penalty */
+    float *weights; /* [capacity] of the kept tokens, in their order */
+    uint32_t *kept; /* [capacity] ids, ascending */
 };
 
 /* ---- life ---- */
 
 void rwk_sampler_options_init(struct rwk_sampler_options *options)
 {
-    *options = (struct rwk_sampler_options){ .size = sizeof *options, .top_p = 1, .repetition_penalty = 1 };
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    options->top_p = 1;
+    options->repetition_penalty = 1;
 }
 
 static enum rwk_status check_options(const struct rwk_sampler_options *o, struct rwk_error *error)
@@ -55,7 +62,8 @@ static enum rwk_status check_options(const struct rwk_sampler_options *o, struct
         { "temperature", "must be 0 or a positive number", o->temperature, 0, DBL_MAX },
         { "top_p", "must be between 0 and 1", o->top_p, 0, 1 },
         { "min_p", "must be between 0 and 1", o->min_p, 0, 1 },
-        { "repetition_penalty", "must be a positive number", o->repetition_penalty, DBL_TRUE_MIN, DBL_MAX },
+        { "repetition_penalty", "must be a positive number", o->repetition_penalty, DBL_TRUE_MIN,
+          DBL_MAX },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(rows[i].value >= rows[i].min && rows[i].value <= rows[i].max))
@@ -63,7 +71,8 @@ static enum rwk_status check_options(const struct rwk_sampler_options *o, struct
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_sampler_create(struct rwk_sampler **ret_sampler, const struct rwk_sampler_options *options,
+enum rwk_status rwk_sampler_create(struct rwk_sampler **ret_sampler,
+                                   const struct rwk_sampler_options *options,
                                    struct rwk_error *error)
 {
     struct rwk_sampler_options o;
@@ -110,8 +119,9 @@ void rwk_sampler_set_state(struct rwk_sampler *sampler, const uint64_t state[2])
 /* Room for n logits; allocates when n is larger than ever before. */
 static enum rwk_status reserve(struct rwk_sampler *s, size_t n, struct rwk_error *error)
 {
-    size_t n_words = n / 64 + 1, n_bytes = n_words * sizeof *s->seen + n * (sizeof *s->scores + sizeof *s->weights +
-                                                                            sizeof *s->kept);
+    size_t n_words = n / 64 + 1,
+           n_bytes = n_words * sizeof *s->seen +
+                     n * (sizeof *s->scores + sizeof *s->weights + sizeof *s->kept);
     if (n <= s->capacity)
         return RWK_STATUS_OK;
     void *block = rwk_calloc(&s->memory, 1, n_bytes);
@@ -146,7 +156,8 @@ static enum rwk_status check_finite(const float *logits, size_t n, struct rwk_er
         bad |= (rwk_u32x4)(((rwk_u32x4)load(logits + i) & exponent) == exponent);
     for (i = bad[0] | bad[1] | bad[2] | bad[3] ? 0 : i; i < n; i++)
         if ((rwk_float_bits(logits[i]) & exponent) == exponent)
-            return rwk_fail(error, RWK_STATUS_NUMERIC, NULL, "the logit of token %zu is not a finite number", i);
+            return rwk_fail(error, RWK_STATUS_NUMERIC, NULL,
+                            "the logit of token %zu is not a finite number", i);
     return RWK_STATUS_OK;
 }
 
@@ -178,13 +189,13 @@ static float penalised(float z, double penalty)
     return (float)(x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x);
 }
 
-static enum rwk_status penalise(struct rwk_sampler *s, const float *logits, size_t n, const uint32_t *history,
-                                size_t n_history, struct rwk_error *error)
+static enum rwk_status penalise(struct rwk_sampler *s, const float *logits, size_t n,
+                                const uint32_t *history, size_t n_history, struct rwk_error *error)
 {
     for (size_t i = 0; i < n_history; i++)
         if (history[i] >= n)
-            return rwk_fail(error, RWK_STATUS_RANGE, NULL, "token %u of the history has no logit: there are %zu", history[i],
-                            n);
+            return rwk_fail(error, RWK_STATUS_RANGE, NULL,
+                            "token %u of the history has no logit: there are %zu", history[i], n);
     memcpy(s->scores, logits, n * sizeof *logits);
     for (size_t i = 0; i < n_history; i++) {
         uint64_t bit = UINT64_C(1) << history[i] % 64, *word = &s->seen[history[i] / 64];
@@ -210,9 +221,11 @@ struct cut {
     double above;
 };
 
-/* The place where the mass, taken from the top, reaches `target`; the lowest there is if it never does. Tokens are ids[0..n),
- * or 0..n-1 where ids is NULL; weights[i] is the mass of the i-th, or 1 where weights is NULL. */
-static struct cut find_cut(const float *scores, const uint32_t *ids, size_t n, const float *weights, double target)
+/* The place where the mass, taken from the top, reaches `target`; the lowest there is if it never
+ * does. Tokens are ids[0..n), or 0..n-1 where ids is NULL; weights[i] is the mass of the i-th, or
+ * 1 where weights is NULL. */
+static struct cut find_cut(const float *scores, const uint32_t *ids, size_t n, const float *weights,
+                           double target)
 {
     static const struct {
         uint32_t shift, n_buckets;
@@ -258,7 +271,8 @@ static size_t keep_top_k(struct rwk_sampler *s, const float *scores, size_t n)
     return n_kept;
 }
 
-/* w = exp((z - max) / temperature) of the kept. A temperature that float32 does not hold is taken as the nearest it does. */
+/* w = exp((z - max) / temperature) of the kept. A temperature that float32 does not hold is taken
+ * as the nearest it does. */
 static void weigh(struct rwk_sampler *s, const float *scores, size_t n, float max)
 {
     double t = s->options.temperature;
@@ -266,7 +280,8 @@ static void weigh(struct rwk_sampler *s, const float *scores, size_t n, float ma
     for (size_t i = 0; i < n; i += 4) { /* beyond n the last one again */
         const uint32_t *id = s->kept + i;
         size_t last = n - i > 3 ? 3 : n - i - 1;
-        rwk_f32x4 z = { scores[id[0]], scores[id[last < 1 ? last : 1]], scores[id[last < 2 ? last : 2]], scores[id[last]] };
+        rwk_f32x4 z = { scores[id[0]], scores[id[last < 1 ? last : 1]],
+                        scores[id[last < 2 ? last : 2]], scores[id[last]] };
         z = rwk_exp_x4((z - max) / temperature);
         for (size_t j = 0; j <= last; j++)
             s->weights[i + j] = z[j];
@@ -285,7 +300,8 @@ static size_t keep_top_p(struct rwk_sampler *s, const float *scores, size_t n)
         uint32_t key = key_of(scores[s->kept[i]]);
         if (key < cut.key)
             continue;
-        if (key == cut.key) { /* equals come in one by one, the first in any case where nothing is above */
+        /* equals come in one by one, the first in any case where nothing is above */
+        if (key == cut.key) {
             if (cut.above >= target && cut.above > 0)
                 continue;
             cut.above += s->weights[i];
@@ -309,8 +325,8 @@ static size_t keep_min_p(struct rwk_sampler *s, size_t n)
 
 /* ---- the draw ---- */
 
-/* Uniform in [0, 1) with 53 bits: SplitMix64 (Steele, Lea, Flood 2014), whose state after n steps is seed + n times a
- * constant, so the n-th number needs no others. */
+/* Uniform in [0, 1) with 53 bits: SplitMix64 (Steele, Lea, Flood 2014), whose state after n steps
+ * is seed + n times a constant, so the n-th number needs no others. */
 static double uniform(uint64_t seed, uint64_t n)
 {
     uint64_t x = seed + (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -352,7 +368,7 @@ static double exp_sum(const float *z, size_t n, float max)
             sum[lane] += w[lane];
     }
     for (int lane = 0; i < n; i++, lane++)
-        sum[lane] += rwk_exp_x4((rwk_f32x4){ z[i] - max })[0];
+        sum[lane] += rwk_exp_x4((rwk_f32x4) { z[i] - max })[0];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
@@ -364,17 +380,18 @@ static struct rwk_sample describe(const float *logits, size_t n, uint32_t token)
         rank += logits[i] > z;
     for (size_t i = 0; i < token; i++)
         rank += logits[i] == z;
-    return (struct rwk_sample){ token, rank, (double)z - max - log(exp_sum(logits, n, max)) };
+    return (struct rwk_sample) { token, rank, (double)z - max - log(exp_sum(logits, n, max)) };
 }
 
-enum rwk_status rwk_sampler_sample(struct rwk_sampler *sampler, const float *logits, size_t n_logits,
-                                   const uint32_t *history, size_t n_history, struct rwk_sample *ret_sample,
-                                   struct rwk_error *error)
+enum rwk_status rwk_sampler_sample(struct rwk_sampler *sampler, const float *logits,
+                                   size_t n_logits, const uint32_t *history, size_t n_history,
+                                   struct rwk_sample *ret_sample, struct rwk_error *error)
 {
     const struct rwk_sampler_options *o = &sampler->options;
     bool is_greedy = o->temperature == 0, has_penalty = o->repetition_penalty != 1 && n_history > 0;
     if (n_logits == 0 || n_logits > UINT32_MAX)
-        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "one token cannot be drawn from %zu logits", n_logits);
+        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "one token cannot be drawn from %zu logits",
+                        n_logits);
     enum rwk_status status = check_finite(logits, n_logits, error);
     if (!status && (has_penalty || !is_greedy))
         status = reserve(sampler, n_logits, error);

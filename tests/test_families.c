@@ -69,7 +69,7 @@ static struct rwk_model *open_case(const char *name, const struct rwk_model_opti
     char path[PATH_SIZE];
     struct rwk_error error = { .size = sizeof error };
     struct rwk_model *model = NULL;
-    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s", name);
+    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s", name);
     ck_assert_msg(rwk_model_open(&model, path, options, &error) == RWK_STATUS_OK, "%s", error.message);
     return model;
 }
@@ -132,7 +132,7 @@ START_TEST(logits_and_continuation_are_the_references)
     struct expected e;
     struct rwk_error error = { .size = sizeof error };
     const char *name = cases[_i];
-    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s/expected.safetensors", name);
+    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected.safetensors", name);
     expected_open(&e, path);
     struct rwk_model *model = open_case(name, NULL);
     float *logits = all_logits(model, &e, exact_options());
@@ -163,7 +163,7 @@ START_TEST(bits_do_not_depend_on_threads_or_chunks)
     struct expected e;
     struct rwk_pool *pool = NULL;
     const char *name = cases[_i];
-    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s/expected.safetensors", name);
+    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected.safetensors", name);
     expected_open(&e, path);
     struct rwk_model *model = open_case(name, NULL);
     ck_assert_int_eq(rwk_pool_create(&pool, 3, NULL, NULL), RWK_STATUS_OK);
@@ -206,7 +206,7 @@ START_TEST(scalings_chosen_at_load_time_are_the_references)
     struct expected e;
     struct rwk_model_options options;
     for (int c = 0; c < n_cases; c++) {
-        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s/expected-%s.safetensors", cases[c], scalings[_i].what);
+        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected-%s.safetensors", cases[c], scalings[_i].what);
         FILE *probe = fopen(path, "rb");
         if (!probe)
             continue;

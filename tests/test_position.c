@@ -1,7 +1,9 @@
-/* Position schemes against values of the reference implementation (transformers 5, float32 on CPU) and against long double.
+/* Position schemes against values of the reference implementation (transformers 5, float32 on
+ * CPU) and against long double.
  *
- * Tolerances: frequencies 4 ulp (two powf may differ by 2 ulp, the quotient and a scaling add one each); embeddings and
- * rotated vectors 2e-7 of the largest element (a few float32 roundings); double scalars 1e-10. */
+ * Tolerances: frequencies 4 ulp (two powf may differ by 2 ulp, the quotient and a scaling add one
+ * each); embeddings and rotated vectors 2e-7 of the largest element (a few float32 roundings);
+ * double scalars 1e-10. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -10,7 +12,7 @@
 #include "runtime/position/position.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
-#define FREQUENCIES(...) (const float[]){ __VA_ARGS__ }, N(((const float[]){ __VA_ARGS__ }))
+#define FREQUENCIES(...) (const float[]) { __VA_ARGS__ }, N(((const float[]) { __VA_ARGS__ }))
 
 static struct rwk_memory memory;
 static struct rwk_arena arena;
@@ -19,24 +21,38 @@ static struct rwk_error error;
 static void setup(void)
 {
     rwk_memory_init(&memory, NULL, 0);
-    arena = (struct rwk_arena){ .memory = &memory };
-    error = (struct rwk_error){ .size = sizeof error };
+    arena = (struct rwk_arena) { .memory = &memory };
+    error = (struct rwk_error) { .size = sizeof error };
 }
 
-static void teardown(void) { rwk_arena_finish(&arena); }
-
-static struct rwk_position_request rope_request(uint32_t head_dim, double theta, enum rwk_rope_type type)
+static void teardown(void)
 {
-    return (struct rwk_position_request){
-        .scheme = "rope", .hidden_size = head_dim, .n_heads = 1, .head_dim = head_dim, .max_position_embeddings = 2048,
-        .n_rope = 1, .rope = { { .name = "all", .type = type, .theta = theta, .rotary_dim = head_dim, .truncate = true } },
+    rwk_arena_finish(&arena);
+}
+
+static struct rwk_position_request rope_request(uint32_t head_dim, double theta,
+                                                enum rwk_rope_type type)
+{
+    return (struct rwk_position_request) {
+        .scheme = "rope",
+        .hidden_size = head_dim,
+        .n_heads = 1,
+        .head_dim = head_dim,
+        .max_position_embeddings = 2048,
+        .n_rope = 1,
+        .rope = { { .name = "all",
+                    .type = type,
+                    .theta = theta,
+                    .rotary_dim = head_dim,
+                    .truncate = true } },
     };
 }
 
 static struct rwk_position_plan prepare(const struct rwk_position_request *request)
 {
     struct rwk_position_plan plan;
-    ck_assert_msg(rwk_position_prepare(&plan, request, &arena, &error) == RWK_STATUS_OK, "%s", error.message);
+    ck_assert_msg(rwk_position_prepare(&plan, request, &arena, &error) == RWK_STATUS_OK, "%s",
+                  error.message);
     return plan;
 }
 
@@ -45,7 +61,8 @@ static void check_refused(const struct rwk_position_request *request, const char
 {
     struct rwk_position_plan plan = { .n_heads = 12345 };
     enum rwk_status status = rwk_position_prepare(&plan, request, &arena, &error);
-    ck_assert_msg(status == RWK_STATUS_RANGE, "status %d, expected a refusal because of %s", status, key);
+    ck_assert_msg(status == RWK_STATUS_RANGE, "status %d, expected a refusal because of %s", status,
+                  key);
     ck_assert_str_eq(error.subject, key);
     ck_assert_uint_eq(plan.n_heads, 12345);
 }
@@ -54,7 +71,8 @@ static void check_ulp(const float *got, const float *expected, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float ulp = nextafterf(expected[i], INFINITY) - expected[i];
-        ck_assert_msg(fabsf(got[i] - expected[i]) <= 4 * ulp, "[%zu] is %.9g, expected %.9g", i, got[i], expected[i]);
+        ck_assert_msg(fabsf(got[i] - expected[i]) <= 4 * ulp, "[%zu] is %.9g, expected %.9g", i,
+                      got[i], expected[i]);
     }
 }
 
@@ -64,10 +82,12 @@ static void check_near(const float *got, const float *expected, size_t n)
     for (size_t i = 0; i < n; i++)
         max = fmaxf(max, fabsf(expected[i]));
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(fabsf(got[i] - expected[i]) <= 2e-7f * max, "[%zu] is %.9g, expected %.9g", i, got[i], expected[i]);
+        ck_assert_msg(fabsf(got[i] - expected[i]) <= 2e-7f * max, "[%zu] is %.9g, expected %.9g", i,
+                      got[i], expected[i]);
 }
 
-static void check_frequencies(const struct rwk_position_request *request, const float *expected, size_t n)
+static void check_frequencies(const struct rwk_position_request *request, const float *expected,
+                              size_t n)
 {
     struct rwk_position_plan plan = prepare(request);
     ck_assert_uint_eq(plan.rope[0].n_pairs, n);
@@ -90,7 +110,9 @@ END_TEST
 
 START_TEST(learned_is_bounded_by_its_rows)
 {
-    struct rwk_position_request r = { .scheme = "learned", .learned_rows = 1024, .learned_offset = 2,
+    struct rwk_position_request r = { .scheme = "learned",
+                                      .learned_rows = 1024,
+                                      .learned_offset = 2,
                                       .max_position_embeddings = 4096 };
     struct rwk_position_plan plan = prepare(&r);
     ck_assert_uint_eq(plan.context, 1024);
@@ -112,9 +134,12 @@ END_TEST
 
 /* ---- sinusoidal ---- */
 
-static void check_embedding(enum rwk_sinusoid kind, uint64_t position, const float *expected, size_t d)
+static void check_embedding(enum rwk_sinusoid kind, uint64_t position, const float *expected,
+                            size_t d)
 {
-    struct rwk_position_request r = { .scheme = "sinusoidal", .hidden_size = (uint32_t)d, .sinusoid = kind };
+    struct rwk_position_request r = { .scheme = "sinusoidal",
+                                      .hidden_size = (uint32_t)d,
+                                      .sinusoid = kind };
     struct rwk_position_plan plan = prepare(&r);
     float x[64];
     for (size_t i = 0; i < d; i++)
@@ -125,32 +150,38 @@ static void check_embedding(enum rwk_sinusoid kind, uint64_t position, const flo
 
 START_TEST(sinusoidal_interleaved)
 {
-    check_embedding(RWK_SINUSOID_INTERLEAVED, 1, FREQUENCIES(0.841470957f, 0.540302277f, 0.0998334140f, 0.995004177f,
-                                                             0.00999983307f, 0.999949992f, 0.000999999815f, 0.999999523f));
-    check_embedding(RWK_SINUSOID_INTERLEAVED, 5, FREQUENCIES(-0.958924294f, 0.283662200f, 0.479425550f, 0.877582550f,
-                                                             0.0499791689f, 0.998750269f, 0.00499997940f, 0.999987483f));
+    check_embedding(RWK_SINUSOID_INTERLEAVED, 1,
+                    FREQUENCIES(0.841470957f, 0.540302277f, 0.0998334140f, 0.995004177f,
+                                0.00999983307f, 0.999949992f, 0.000999999815f, 0.999999523f));
+    check_embedding(RWK_SINUSOID_INTERLEAVED, 5,
+                    FREQUENCIES(-0.958924294f, 0.283662200f, 0.479425550f, 0.877582550f,
+                                0.0499791689f, 0.998750269f, 0.00499997940f, 0.999987483f));
 }
 END_TEST
 
 START_TEST(sinusoidal_halves)
 {
-    check_embedding(RWK_SINUSOID_HALVES, 1, FREQUENCIES(0.841470957f, 0.0998334140f, 0.00999983307f, 0.000999999815f,
-                                                        0.540302277f, 0.995004177f, 0.999949992f, 0.999999523f));
+    check_embedding(RWK_SINUSOID_HALVES, 1,
+                    FREQUENCIES(0.841470957f, 0.0998334140f, 0.00999983307f, 0.000999999815f,
+                                0.540302277f, 0.995004177f, 0.999949992f, 0.999999523f));
 }
 END_TEST
 
 START_TEST(sinusoidal_fairseq_counts_from_two)
 {
-    check_embedding(RWK_SINUSOID_FAIRSEQ, 0, FREQUENCIES(0.909297407f, 0.0926985070f, 0.00430885609f, 0.000199999980f,
-                                                         -0.416146845f, 0.995694220f, 0.999990702f, 1));
-    check_embedding(RWK_SINUSOID_FAIRSEQ, 1, FREQUENCIES(0.141120002f, 0.138798103f, 0.00646325899f, 0.000299999956f,
-                                                         -0.989992499f, 0.990320683f, 0.999979138f, 0.999999940f));
+    check_embedding(RWK_SINUSOID_FAIRSEQ, 0,
+                    FREQUENCIES(0.909297407f, 0.0926985070f, 0.00430885609f, 0.000199999980f,
+                                -0.416146845f, 0.995694220f, 0.999990702f, 1));
+    check_embedding(RWK_SINUSOID_FAIRSEQ, 1,
+                    FREQUENCIES(0.141120002f, 0.138798103f, 0.00646325899f, 0.000299999956f,
+                                -0.989992499f, 0.990320683f, 0.999979138f, 0.999999940f));
 }
 END_TEST
 
 START_TEST(sinusoidal_frequencies)
 {
-    static const float paper[] = { 1, 0.1f, 0.01f, 0.001f }, fairseq[] = { 1, 0.0464158883f, 0.00215443469f, 0.0001f };
+    static const float paper[] = { 1, 0.1f, 0.01f, 0.001f },
+                       fairseq[] = { 1, 0.0464158883f, 0.00215443469f, 0.0001f };
     struct rwk_position_request r = { .scheme = "sinusoidal", .hidden_size = 8 };
     check_ulp(prepare(&r).sinusoid_freq, paper, 4);
     r.sinusoid = RWK_SINUSOID_FAIRSEQ;
@@ -160,7 +191,9 @@ END_TEST
 
 START_TEST(sinusoidal_adds_and_leaves_an_odd_last_element)
 {
-    struct rwk_position_request r = { .scheme = "sinusoidal", .hidden_size = 201, .sinusoid = RWK_SINUSOID_HALVES };
+    struct rwk_position_request r = { .scheme = "sinusoidal",
+                                      .hidden_size = 201,
+                                      .sinusoid = RWK_SINUSOID_HALVES };
     struct rwk_position_plan plan = prepare(&r);
     float x[202], zero[202];
     for (int i = 0; i < 202; i++) {
@@ -180,7 +213,8 @@ END_TEST
 
 /* ---- rope: frequencies ---- */
 
-static struct rwk_position_request with_factor(uint32_t head_dim, double theta, enum rwk_rope_type type, double factor,
+static struct rwk_position_request with_factor(uint32_t head_dim, double theta,
+                                               enum rwk_rope_type type, double factor,
                                                uint64_t original)
 {
     struct rwk_position_request r = rope_request(head_dim, theta, type);
@@ -189,7 +223,8 @@ static struct rwk_position_request with_factor(uint32_t head_dim, double theta, 
     return r;
 }
 
-static struct rwk_position_request llama3(uint32_t head_dim, double theta, double factor, uint64_t original)
+static struct rwk_position_request llama3(uint32_t head_dim, double theta, double factor,
+                                          uint64_t original)
 {
     struct rwk_position_request r = with_factor(head_dim, theta, RWK_ROPE_LLAMA3, factor, original);
     r.rope[0].low_freq_factor = 1;
@@ -202,11 +237,12 @@ START_TEST(default_frequencies)
     struct rwk_position_request r = rope_request(8, 1e4, RWK_ROPE_DEFAULT);
     check_frequencies(&r, FREQUENCIES(1, 0.100000001f, 0.00999999978f, 0.00100000005f));
     r = rope_request(16, 1e4, RWK_ROPE_DEFAULT);
-    check_frequencies(&r, FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0316227786f, 0.00999999978f, 0.00316227786f,
-                                      0.00100000005f, 0.000316227786f));
+    check_frequencies(&r, FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0316227786f, 0.00999999978f,
+                                      0.00316227786f, 0.00100000005f, 0.000316227786f));
     r = rope_request(16, 5e5, RWK_ROPE_DEFAULT);
-    check_frequencies(&r, FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.00141421345f, 0.000274248188f,
-                                      5.31829573e-05f, 1.03133852e-05f));
+    check_frequencies(&r,
+                      FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.00141421345f,
+                                  0.000274248188f, 5.31829573e-05f, 1.03133852e-05f));
     r = rope_request(8, 1e6, RWK_ROPE_DEFAULT);
     check_frequencies(&r, FREQUENCIES(1, 0.0316227786f, 0.00100000005f, 3.16227743e-05f));
 }
@@ -216,7 +252,8 @@ START_TEST(partial_rotation_takes_exponents_over_the_rotated_part)
 {
     struct rwk_position_request r = rope_request(16, 1e4, RWK_ROPE_DEFAULT);
     r.rope[0].rotary_dim = 12;
-    check_frequencies(&r, FREQUENCIES(1, 0.215443447f, 0.0464158840f, 0.00999999978f, 0.00215443433f, 0.000464158948f));
+    check_frequencies(&r, FREQUENCIES(1, 0.215443447f, 0.0464158840f, 0.00999999978f,
+                                      0.00215443433f, 0.000464158948f));
 }
 END_TEST
 
@@ -240,12 +277,13 @@ static void check_dynamic(uint64_t length, const float *expected, size_t n)
 START_TEST(dynamic_frequencies_grow_with_the_length)
 {
     for (uint64_t length = 1; length <= 2048; length = length * 2)
-        check_dynamic(length, FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0316227786f, 0.00999999978f, 0.00316227786f,
-                                          0.00100000005f, 0.000316227786f));
-    check_dynamic(2049, FREQUENCIES(1, 0.316183686f, 0.0999721140f, 0.0316095501f, 0.00999442395f, 0.00316007389f,
-                                    0.000999163720f, 0.000315919257f));
-    check_dynamic(4096, FREQUENCIES(1, 0.270296127f, 0.0730599985f, 0.0197478328f, 0.00533776265f, 0.00144277664f,
-                                    0.000389976922f, 0.000105409257f));
+        check_dynamic(length,
+                      FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0316227786f, 0.00999999978f,
+                                  0.00316227786f, 0.00100000005f, 0.000316227786f));
+    check_dynamic(2049, FREQUENCIES(1, 0.316183686f, 0.0999721140f, 0.0316095501f, 0.00999442395f,
+                                    0.00316007389f, 0.000999163720f, 0.000315919257f));
+    check_dynamic(4096, FREQUENCIES(1, 0.270296127f, 0.0730599985f, 0.0197478328f, 0.00533776265f,
+                                    0.00144277664f, 0.000389976922f, 0.000105409257f));
 }
 END_TEST
 
@@ -256,14 +294,18 @@ START_TEST(dynamic_theta_at_known_lengths)
         uint32_t head_dim;
         uint64_t length;
         double theta;
-    } cases[] = { { 16, 2049, 10011.1615 }, { 16, 4096, 35097.9244 }, { 16, 8192, 92432.8473 }, { 64, 4096, 31082.24 } };
+    } cases[] = { { 16, 2049, 10011.1615 },
+                  { 16, 4096, 35097.9244 },
+                  { 16, 8192, 92432.8473 },
+                  { 64, 4096, 31082.24 } };
     for (size_t i = 0; i < N(cases); i++) {
         struct rwk_position_request r = with_factor(cases[i].head_dim, 1e4, RWK_ROPE_DYNAMIC, 2, 0);
         struct rwk_position_plan plan = prepare(&r);
         float inv_freq[32];
         rwk_position_frequencies(&plan, 0, rwk_position_epoch(&plan, cases[i].length), inv_freq);
         double theta = pow(inv_freq[1], -(double)cases[i].head_dim / 2);
-        ck_assert_double_eq_tol(theta / cases[i].theta, 1, 4e-6); /* 1 ulp of inv_freq, to the 32nd power */
+        ck_assert_double_eq_tol(theta / cases[i].theta, 1,
+                                4e-6); /* 1 ulp of inv_freq, to the 32nd power */
     }
 }
 END_TEST
@@ -292,12 +334,12 @@ START_TEST(ntk_frequencies)
     r = with_factor(8, 1e4, RWK_ROPE_NTK, 8, 0);
     check_frequencies(&r, FREQUENCIES(1, 0.05f, 0.0025f, 0.000125f));
     r = with_factor(16, 1e4, RWK_ROPE_NTK, 2, 0);
-    check_frequencies(&r, FREQUENCIES(1, 0.286414971f, 0.0820335356f, 0.0234956327f, 0.00672950096f, 0.00192742982f,
-                                      0.000552044757f, 0.000158113883f));
+    check_frequencies(&r, FREQUENCIES(1, 0.286414971f, 0.0820335356f, 0.0234956327f, 0.00672950096f,
+                                      0.00192742982f, 0.000552044757f, 0.000158113883f));
     r = with_factor(16, 1e4, RWK_ROPE_NTK, 4, 0);
     struct rwk_position_plan plan = prepare(&r);
-    check_ulp(plan.rope[0].inv_freq + 1, (const float[]){ 0.259412817f }, 1);
-    check_ulp(plan.rope[0].inv_freq + 7, (const float[]){ 7.90569415e-05f }, 1);
+    check_ulp(plan.rope[0].inv_freq + 1, (const float[]) { 0.259412817f }, 1);
+    check_ulp(plan.rope[0].inv_freq + 7, (const float[]) { 7.90569415e-05f }, 1);
 }
 END_TEST
 
@@ -307,7 +349,8 @@ START_TEST(ntk_leaves_the_first_and_divides_the_last_frequency)
     for (size_t i = 0; i < N(dims); i++) {
         struct rwk_position_request plain = rope_request(dims[i], 5e5, RWK_ROPE_DEFAULT),
                                     ntk = with_factor(dims[i], 5e5, RWK_ROPE_NTK, 4, 0);
-        const float *before = prepare(&plain).rope[0].inv_freq, *after = prepare(&ntk).rope[0].inv_freq;
+        const float *before = prepare(&plain).rope[0].inv_freq,
+                    *after = prepare(&ntk).rope[0].inv_freq;
         ck_assert(after[0] == 1);
         ck_assert_double_eq_tol(after[dims[i] / 2 - 1] * 4 / before[dims[i] / 2 - 1], 1, 4e-7);
     }
@@ -317,11 +360,13 @@ END_TEST
 START_TEST(llama3_frequencies)
 {
     struct rwk_position_request r = llama3(16, 5e5, 8, 8192);
-    check_frequencies(&r, FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f, 3.42810235e-05f,
-                                      6.64786967e-06f, 1.28917316e-06f));
+    check_frequencies(&r,
+                      FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f,
+                                  3.42810235e-05f, 6.64786967e-06f, 1.28917316e-06f));
     r = llama3(16, 5e5, 32, 8192);
-    check_frequencies(&r, FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000429556797f, 8.57025549e-06f,
-                                      1.66196747e-06f, 3.22293293e-07f));
+    check_frequencies(&r,
+                      FREQUENCIES(1, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000429556797f,
+                                  8.57025549e-06f, 1.66196747e-06f, 3.22293293e-07f));
     r = llama3(8, 1e4, 4, 1024);
     check_frequencies(&r, FREQUENCIES(1, 0.1f, 0.00407436654f, 0.00025f));
 }
@@ -329,7 +374,8 @@ END_TEST
 
 START_TEST(llama3_blends_three_pairs_of_a_head_of_64)
 {
-    struct rwk_position_request r = llama3(64, 5e5, 32, 8192), plain = rope_request(64, 5e5, RWK_ROPE_DEFAULT);
+    struct rwk_position_request r = llama3(64, 5e5, 32, 8192),
+                                plain = rope_request(64, 5e5, RWK_ROPE_DEFAULT);
     const float *before = prepare(&plain).rope[0].inv_freq, *after = prepare(&r).rope[0].inv_freq;
     for (int m = 0; m < 32; m++) {
         if (m < 15)
@@ -346,20 +392,23 @@ END_TEST
 START_TEST(yarn_frequencies)
 {
     struct rwk_position_request r = with_factor(16, 1e4, RWK_ROPE_YARN, 4, 2048);
-    check_frequencies(&r, FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0256935060f, 0.00624999963f, 0.00138349656f,
-                                      0.000250000012f, 7.90569466e-05f));
+    check_frequencies(&r, FREQUENCIES(1, 0.316227764f, 0.100000001f, 0.0256935060f, 0.00624999963f,
+                                      0.00138349656f, 0.000250000012f, 7.90569466e-05f));
     ck_assert_double_eq_tol(prepare(&r).rope[0].attention_factor, 1.13862943611, 1e-10);
     r.rope[0].truncate = false;
-    check_ulp(prepare(&r).rope[0].inv_freq + 3, (const float[]){ 0.0238701962f, 0.00505697168f, 0.000811290462f }, 3);
+    check_ulp(prepare(&r).rope[0].inv_freq + 3,
+              (const float[]) { 0.0238701962f, 0.00505697168f, 0.000811290462f }, 3);
     r = with_factor(16, 1e6, RWK_ROPE_YARN, 4, 32768);
-    check_frequencies(&r, FREQUENCIES(1, 0.177827939f, 0.0316227786f, 0.00421755994f, 0.000500000024f, 4.44569851e-05f,
-                                      7.90569356e-06f, 1.40585337e-06f));
+    check_frequencies(&r,
+                      FREQUENCIES(1, 0.177827939f, 0.0316227786f, 0.00421755994f, 0.000500000024f,
+                                  4.44569851e-05f, 7.90569356e-06f, 1.40585337e-06f));
     r = with_factor(8, 1e4, RWK_ROPE_YARN, 4, 2048);
     check_frequencies(&r, FREQUENCIES(1, 0.100000001f, 0.00624999963f, 0.000250000012f));
     r = with_factor(16, 1.5e5, RWK_ROPE_YARN, 32, 4096);
     r.rope[0].truncate = false;
-    check_frequencies(&r, FREQUENCIES(1, 0.225418001f, 0.0508132726f, 0.00679495931f, 0.000456483918f, 1.81883370e-05f,
-                                      4.09997847e-06f, 9.24208962e-07f));
+    check_frequencies(&r,
+                      FREQUENCIES(1, 0.225418001f, 0.0508132726f, 0.00679495931f, 0.000456483918f,
+                                  1.81883370e-05f, 4.09997847e-06f, 9.24208962e-07f));
     ck_assert_double_eq_tol(prepare(&r).rope[0].attention_factor, 1.34657359028, 1e-10);
 }
 END_TEST
@@ -377,13 +426,15 @@ START_TEST(yarn_bounds_of_a_head_of_64)
 }
 END_TEST
 
-/* The ramp of an original context of 131072 ends at pair 34.55, beyond the last one: no pair is divided by the whole factor. */
+/* The ramp of an original context of 131072 ends at pair 34.55, beyond the last one: no pair is
+ * divided by the whole factor. */
 START_TEST(yarn_ramp_may_end_beyond_the_last_pair)
 {
     struct rwk_position_request r = with_factor(64, 1e4, RWK_ROPE_YARN, 4, 131072),
                                 plain = rope_request(64, 1e4, RWK_ROPE_DEFAULT);
     float yarn = prepare(&r).rope[0].inv_freq[31], before = prepare(&plain).rope[0].inv_freq[31];
-    double low = floor(64 * log(131072 / (32 * 2 * M_PI)) / (2 * log(1e4))), ramp = (31 - low) / (35 - low);
+    double low = floor(64 * log(131072 / (32 * 2 * M_PI)) / (2 * log(1e4))),
+           ramp = (31 - low) / (35 - low);
     ck_assert_double_eq_tol(yarn / (before * (ramp / 4 + 1 - ramp)), 1, 1e-6);
 }
 END_TEST
@@ -393,9 +444,16 @@ START_TEST(yarn_attention_factor)
     static const struct {
         double factor, given, mscale, mscale_all_dim, expected;
     } cases[] = {
-        { 16, 0, 0, 0, 1.27725887222 }, { 4, 0, 0, 0, 1.13862943611 }, { 16, 1, 0, 0, 1 }, { 64, 0.8, 1, 0.5, 0.8 },
-        { 40, 0, 0, 0, 1.36888794541 }, { 40, 0, 1, 1, 1 }, { 40, 0, 0.707, 1, 0.921042355316 }, { 40, 0, 0.707, 0, 1.36888794541 },
-        { 1, 0, 0, 0, 1 }, { 0.5, 0, 0, 0, 1 },
+        { 16, 0, 0, 0, 1.27725887222 },
+        { 4, 0, 0, 0, 1.13862943611 },
+        { 16, 1, 0, 0, 1 },
+        { 64, 0.8, 1, 0.5, 0.8 },
+        { 40, 0, 0, 0, 1.36888794541 },
+        { 40, 0, 1, 1, 1 },
+        { 40, 0, 0.707, 1, 0.921042355316 },
+        { 40, 0, 0.707, 0, 1.36888794541 },
+        { 1, 0, 0, 0, 1 },
+        { 0.5, 0, 0, 0, 1 },
     };
     for (size_t i = 0; i < N(cases); i++) {
         struct rwk_position_request r = with_factor(64, 1e4, RWK_ROPE_YARN, cases[i].factor, 2048);
@@ -421,7 +479,8 @@ END_TEST
 
 START_TEST(yarn_survives_equal_bounds)
 {
-    struct rwk_position_request r = with_factor(16, 1e4, RWK_ROPE_YARN, 4, 2); /* both bounds fall on 0 */
+    struct rwk_position_request r =
+        with_factor(16, 1e4, RWK_ROPE_YARN, 4, 2); /* both bounds fall on 0 */
     r.rope[0].truncate = false;
     const float *inv_freq = prepare(&r).rope[0].inv_freq;
     for (int m = 0; m < 8; m++)
@@ -476,7 +535,8 @@ END_TEST
 
 START_TEST(tables_of_several_kinds_share_an_epoch)
 {
-    struct rwk_position_request r = longrope(), dynamic = with_factor(8, 1e4, RWK_ROPE_DYNAMIC, 2, 6000);
+    struct rwk_position_request r = longrope(),
+                                dynamic = with_factor(8, 1e4, RWK_ROPE_DYNAMIC, 2, 6000);
     struct rwk_position_plan plan, alone[2];
     r.n_rope = 2;
     r.rope[1] = dynamic.rope[0];
@@ -519,19 +579,23 @@ static void check_rotation(bool interleaved, uint64_t position, const float *exp
 
 START_TEST(rotates_halves)
 {
-    check_rotation(false, 1, FREQUENCIES(-3.66705227f, 1.39100790f, 2.92985129f, 3.99199820f, 3.54298258f, 6.16969204f,
-                                         7.02964973f, 8.00399590f));
-    check_rotation(false, 5, FREQUENCIES(5.07828379f, -1.12138820f, 2.64639664f, 3.95995021f, 0.459386706f, 6.22434616f,
-                                         7.14118958f, 8.01989937f));
+    check_rotation(false, 1,
+                   FREQUENCIES(-3.66705227f, 1.39100790f, 2.92985129f, 3.99199820f, 3.54298258f,
+                               6.16969204f, 7.02964973f, 8.00399590f));
+    check_rotation(false, 5,
+                   FREQUENCIES(5.07828379f, -1.12138820f, 2.64639664f, 3.95995021f, 0.459386706f,
+                               6.22434616f, 7.14118958f, 8.01989937f));
 }
 END_TEST
 
 START_TEST(rotates_pairs)
 {
-    check_rotation(true, 1, FREQUENCIES(-1.14263964f, 1.92207563f, 2.58567882f, 4.27951717f, 4.93975115f, 6.04969931f,
-                                        6.99199677f, 8.00699615f));
-    check_rotation(true, 5, FREQUENCIES(2.20151091f, -0.391599894f, 0.715045452f, 4.94860697f, 4.69387674f, 6.24239779f,
-                                        6.95991230f, 8.03489971f));
+    check_rotation(true, 1,
+                   FREQUENCIES(-1.14263964f, 1.92207563f, 2.58567882f, 4.27951717f, 4.93975115f,
+                               6.04969931f, 6.99199677f, 8.00699615f));
+    check_rotation(true, 5,
+                   FREQUENCIES(2.20151091f, -0.391599894f, 0.715045452f, 4.94860697f, 4.69387674f,
+                               6.24239779f, 6.95991230f, 8.03489971f));
 }
 END_TEST
 
@@ -545,17 +609,22 @@ START_TEST(partial_rotation_pairs_inside_the_rotated_part)
     kernels->angles(c, s, plan.rope[0].inv_freq, 3, 1, 2);
     plan.scheme->rotate(&plan, kernels, 0, c, s, q, 1, 8);
     double a = 3, b = 3 * 0.01; /* 1, 10000^(-1/2) */
-    check_near(q, (const float[]){ (float)(cos(a) - 3 * sin(a)), (float)(2 * cos(b) - 4 * sin(b)),
-                                   (float)(3 * cos(a) + sin(a)), (float)(4 * cos(b) + 2 * sin(b)), 5, 6, 7, 8 }, 8);
+    check_near(q,
+               (const float[]) { (float)(cos(a) - 3 * sin(a)), (float)(2 * cos(b) - 4 * sin(b)),
+                                 (float)(3 * cos(a) + sin(a)), (float)(4 * cos(b) + 2 * sin(b)), 5,
+                                 6, 7, 8 },
+               8);
 }
 END_TEST
 
-/* Up to a million positions. Cosine and sine of the float32 angle, against long double: one rounding to float32, 2^-24 at
- * most of a value of at most 1, is 6e-8. The angle itself, against the exact one: relative to it, half an ulp each for the
- * exponent 2m/r times ln(theta), the power, its reciprocal and the product: (ln(theta)/2 + 3) 2^-24. */
+/* Up to a million positions. Cosine and sine of the float32 angle, against long double: one
+ * rounding to float32, 2^-24 at most of a value of at most 1, is 6e-8. The angle itself, against
+ * the exact one: relative to it, half an ulp each for the exponent 2m/r times ln(theta), the
+ * power, its reciprocal and the product: (ln(theta)/2 + 3) 2^-24. */
 START_TEST(angles_hold_up_to_a_million_positions)
 {
-    static const uint64_t positions[] = { 0, 1, 2, 1000, 4095, 65536, 131071, 250001, 524287, 999983, 1000000 };
+    static const uint64_t positions[] = { 0,      1,      2,      1000,   4095,   65536,
+                                          131071, 250001, 524287, 999983, 1000000 };
     static const double thetas[] = { 1e4, 5e5, 1e7 };
     for (size_t k = 0; k < N(thetas); k++) {
         struct rwk_position_request r = rope_request(128, thetas[k], RWK_ROPE_DEFAULT);
@@ -594,13 +663,16 @@ END_TEST
 
 START_TEST(context_of_the_caller_is_factor_times_trained)
 {
-    static const enum rwk_rope_type types[] = { RWK_ROPE_LINEAR, RWK_ROPE_NTK, RWK_ROPE_DYNAMIC, RWK_ROPE_YARN };
+    static const enum rwk_rope_type types[] = { RWK_ROPE_LINEAR, RWK_ROPE_NTK, RWK_ROPE_DYNAMIC,
+                                                RWK_ROPE_YARN };
     for (size_t i = 0; i < N(types); i++) {
-        struct rwk_position_request r = with_factor(16, 1e4, types[i], 2.5, types[i] == RWK_ROPE_YARN ? 1000 : 0);
+        struct rwk_position_request r =
+            with_factor(16, 1e4, types[i], 2.5, types[i] == RWK_ROPE_YARN ? 1000 : 0);
         r.trained_context = 1000;
         ck_assert_uint_eq(prepare(&r).context, 2500);
     }
-    struct rwk_position_request r = rope_request(16, 1e4, RWK_ROPE_DEFAULT); /* a scaling taken away */
+    struct rwk_position_request r =
+        rope_request(16, 1e4, RWK_ROPE_DEFAULT); /* a scaling taken away */
     r.trained_context = 1000;
     ck_assert_uint_eq(prepare(&r).context, 1000);
 }
@@ -650,8 +722,8 @@ END_TEST
 
 START_TEST(refuses_factors_that_are_no_positive_number)
 {
-    static const enum rwk_rope_type types[] = { RWK_ROPE_LINEAR, RWK_ROPE_NTK, RWK_ROPE_DYNAMIC, RWK_ROPE_YARN,
-                                                RWK_ROPE_LLAMA3 };
+    static const enum rwk_rope_type types[] = { RWK_ROPE_LINEAR, RWK_ROPE_NTK, RWK_ROPE_DYNAMIC,
+                                                RWK_ROPE_YARN, RWK_ROPE_LLAMA3 };
     static const double bad[] = { 0, -2, NAN, INFINITY };
     for (size_t t = 0; t < N(types); t++)
         for (size_t i = 0; i < N(bad); i++) {
@@ -740,7 +812,9 @@ END_TEST
 
 static struct rwk_position_request alibi(uint32_t n_heads)
 {
-    return (struct rwk_position_request){ .scheme = "alibi", .n_heads = n_heads, .alibi_bias_max = 8, .alibi_scale = 1 };
+    return (struct rwk_position_request) {
+        .scheme = "alibi", .n_heads = n_heads, .alibi_bias_max = 8, .alibi_scale = 1
+    };
 }
 
 static void check_slopes(const struct rwk_position_request *r, const float *expected, size_t n)
@@ -759,15 +833,17 @@ START_TEST(alibi_slopes)
     r = alibi(6);
     check_slopes(&r, FREQUENCIES(.25f, .0625f, .015625f, .00390625f, .5f, .125f));
     r = alibi(8);
-    check_slopes(&r, FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f));
+    check_slopes(&r,
+                 FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f));
     r = alibi(12);
-    check_slopes(&r, FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f, 0.707106781f,
-                                 0.353553391f, 0.176776695f, 0.0883883476f));
+    check_slopes(&r, FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f,
+                                 0.707106781f, 0.353553391f, 0.176776695f, 0.0883883476f));
     r = alibi(20);
     struct rwk_position_plan plan = prepare(&r);
     for (int h = 0; h < 16; h++)
-        check_ulp(plan.slopes + h, (const float[]){ (float)pow(2, -(h + 1) / 2.0) }, 1);
-    check_ulp(plan.slopes + 16, (const float[]){ 0.840896415f, 0.594603558f, 0.420448208f, 0.297301779f }, 4);
+        check_ulp(plan.slopes + h, (const float[]) { (float)pow(2, -(h + 1) / 2.0) }, 1);
+    check_ulp(plan.slopes + 16,
+              (const float[]) { 0.840896415f, 0.594603558f, 0.420448208f, 0.297301779f }, 4);
 }
 END_TEST
 
@@ -775,16 +851,17 @@ START_TEST(alibi_slopes_in_mpt_order)
 {
     struct rwk_position_request r = alibi(12);
     r.alibi_mpt_order = true;
-    check_slopes(&r, FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f, 0.707106781f,
-                                 0.353553391f, 0.176776695f, 0.0883883476f));
+    check_slopes(&r, FREQUENCIES(.5f, .25f, .125f, .0625f, .03125f, .015625f, .0078125f, .00390625f,
+                                 0.707106781f, 0.353553391f, 0.176776695f, 0.0883883476f));
     r.alibi_bias_max = 16;
-    check_slopes(&r, FREQUENCIES(.25f, .0625f, .015625f, .00390625f, .0009765625f, .000244140625f, 6.103515625e-05f,
-                                 1.52587891e-05f, .5f, .125f, .03125f, .0078125f));
+    check_slopes(&r,
+                 FREQUENCIES(.25f, .0625f, .015625f, .00390625f, .0009765625f, .000244140625f,
+                             6.103515625e-05f, 1.52587891e-05f, .5f, .125f, .03125f, .0078125f));
     r = alibi(8);
     r.alibi_mpt_order = true;
     r.alibi_bias_max = 16;
-    check_slopes(&r, FREQUENCIES(.25f, .0625f, .015625f, .00390625f, .0009765625f, .000244140625f, 6.103515625e-05f,
-                                 1.52587891e-05f));
+    check_slopes(&r, FREQUENCIES(.25f, .0625f, .015625f, .00390625f, .0009765625f, .000244140625f,
+                                 6.103515625e-05f, 1.52587891e-05f));
 }
 END_TEST
 
@@ -816,7 +893,9 @@ START_TEST(alibi_in_bfloat16)
     plan.scheme->bias(&plan, 0, 300, 256, bias);
     ck_assert(bias[1] == 128 && bias[3] == 130);
     plan.scheme->bias(&plan, 8, 300, 256, bias);
-    ck_assert(bias[1] == 181); /* 0.70703125 * 256; the exact product with 257 is 181.7, which would round to 182 */
+    ck_assert(
+        bias[1] ==
+        181); /* 0.70703125 * 256; the exact product with 257 is 181.7, which would round to 182 */
     r.alibi_scale = 0.25f;
     plan = prepare(&r);
     plan.scheme->bias(&plan, 0, 300, 256, bias);
@@ -837,14 +916,16 @@ END_TEST
 
 START_TEST(out_of_memory_is_reported)
 {
-    struct rwk_position_request requests[] = { alibi(4096), rope_request(512, 1e4, RWK_ROPE_DEFAULT),
+    struct rwk_position_request requests[] = { alibi(4096),
+                                               rope_request(512, 1e4, RWK_ROPE_DEFAULT),
                                                { .scheme = "sinusoidal", .hidden_size = 4096 } };
     struct rwk_memory tight;
     struct rwk_arena small = { .memory = &tight };
     struct rwk_position_plan plan;
     rwk_memory_init(&tight, NULL, 16);
     for (size_t i = 0; i < N(requests); i++)
-        ck_assert_int_eq(rwk_position_prepare(&plan, &requests[i], &small, &error), RWK_STATUS_NOMEM);
+        ck_assert_int_eq(rwk_position_prepare(&plan, &requests[i], &small, &error),
+                         RWK_STATUS_NOMEM);
     rwk_arena_finish(&small);
 }
 END_TEST
@@ -852,22 +933,53 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        none_has_no_hooks_and_no_bound, learned_is_bounded_by_its_rows, unknown_schemes_are_unsupported,
-        sinusoidal_interleaved, sinusoidal_halves, sinusoidal_fairseq_counts_from_two, sinusoidal_frequencies,
-        sinusoidal_adds_and_leaves_an_odd_last_element, default_frequencies,
-        partial_rotation_takes_exponents_over_the_rotated_part, linear_frequencies, dynamic_frequencies_grow_with_the_length,
-        dynamic_theta_at_known_lengths, dynamic_epochs, ntk_frequencies, ntk_leaves_the_first_and_divides_the_last_frequency,
-        llama3_frequencies, llama3_blends_three_pairs_of_a_head_of_64, yarn_frequencies, yarn_bounds_of_a_head_of_64,
-        yarn_ramp_may_end_beyond_the_last_pair, yarn_attention_factor, yarn_takes_the_ratio_of_contexts_only_without_a_factor,
-        yarn_survives_equal_bounds, longrope_has_two_sets_of_frequencies, longrope_attention_factor,
-        tables_of_several_kinds_share_an_epoch, rotates_halves, rotates_pairs,
-        partial_rotation_pairs_inside_the_rotated_part, angles_hold_up_to_a_million_positions,
-        context_of_the_config_counts_its_extension_already, context_of_the_caller_is_factor_times_trained,
-        huge_contexts_do_not_overflow, refuses_rotary_dimensions_that_do_not_pair_up,
-        refuses_theta_that_is_no_positive_number, refuses_factors_that_are_no_positive_number,
-        refuses_what_a_scaling_cannot_use, refuses_longrope_lists_that_do_not_fit, refusals_name_the_file,
-        rope_type_names_go_both_ways, alibi_slopes, alibi_slopes_in_mpt_order, alibi_bias_is_slope_times_distance,
-        alibi_in_bfloat16, refuses_an_alibi_bias_maximum_of_no_use, out_of_memory_is_reported,
+        none_has_no_hooks_and_no_bound,
+        learned_is_bounded_by_its_rows,
+        unknown_schemes_are_unsupported,
+        sinusoidal_interleaved,
+        sinusoidal_halves,
+        sinusoidal_fairseq_counts_from_two,
+        sinusoidal_frequencies,
+        sinusoidal_adds_and_leaves_an_odd_last_element,
+        default_frequencies,
+        partial_rotation_takes_exponents_over_the_rotated_part,
+        linear_frequencies,
+        dynamic_frequencies_grow_with_the_length,
+        dynamic_theta_at_known_lengths,
+        dynamic_epochs,
+        ntk_frequencies,
+        ntk_leaves_the_first_and_divides_the_last_frequency,
+        llama3_frequencies,
+        llama3_blends_three_pairs_of_a_head_of_64,
+        yarn_frequencies,
+        yarn_bounds_of_a_head_of_64,
+        yarn_ramp_may_end_beyond_the_last_pair,
+        yarn_attention_factor,
+        yarn_takes_the_ratio_of_contexts_only_without_a_factor,
+        yarn_survives_equal_bounds,
+        longrope_has_two_sets_of_frequencies,
+        longrope_attention_factor,
+        tables_of_several_kinds_share_an_epoch,
+        rotates_halves,
+        rotates_pairs,
+        partial_rotation_pairs_inside_the_rotated_part,
+        angles_hold_up_to_a_million_positions,
+        context_of_the_config_counts_its_extension_already,
+        context_of_the_caller_is_factor_times_trained,
+        huge_contexts_do_not_overflow,
+        refuses_rotary_dimensions_that_do_not_pair_up,
+        refuses_theta_that_is_no_positive_number,
+        refuses_factors_that_are_no_positive_number,
+        refuses_what_a_scaling_cannot_use,
+        refuses_longrope_lists_that_do_not_fit,
+        refusals_name_the_file,
+        rope_type_names_go_both_ways,
+        alibi_slopes,
+        alibi_slopes_in_mpt_order,
+        alibi_bias_is_slope_times_distance,
+        alibi_in_bfloat16,
+        refuses_an_alibi_bias_maximum_of_no_use,
+        out_of_memory_is_reported,
     };
     Suite *suite = suite_create("position");
     TCase *tcase = tcase_create("position");

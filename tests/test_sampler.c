@@ -1,6 +1,6 @@
-/* The sampler against hand-computed distributions. Frequencies are taken over N_SEEDS seeds; a frequency f of an event of
- * probability p may differ by 5 standard deviations, 5 sqrt(p (1 - p) / N_SEEDS): the seeds are fixed, so a case either always
- * passes or never. */
+/* The sampler against hand-computed distributions. Frequencies are taken over N_SEEDS seeds; a
+ * frequency f of an event of probability p may differ by 5 standard deviations, 5 sqrt(p (1 - p)
+ * / N_SEEDS): the seeds are fixed, so a case either always passes or never. */
 #include <check.h>
 #include <math.h>
 #include <stdbool.h>
@@ -19,22 +19,23 @@ static struct rwk_sampler_options options(double temperature)
     return o;
 }
 
-static struct rwk_sample sample_with(const struct rwk_sampler_options *o, const float *logits, size_t n,
-                                     const uint32_t *history, size_t n_history)
+static struct rwk_sample sample_with(const struct rwk_sampler_options *o, const float *logits,
+                                     size_t n, const uint32_t *history, size_t n_history)
 {
     struct rwk_sampler *sampler = NULL;
     struct rwk_sample sample = { 0 };
     struct rwk_error error = { .size = sizeof error };
     ck_assert_msg(rwk_sampler_create(&sampler, o, &error) == RWK_STATUS_OK, "%s", error.message);
-    ck_assert_msg(rwk_sampler_sample(sampler, logits, n, history, n_history, &sample, &error) == RWK_STATUS_OK, "%s",
-                  error.message);
+    ck_assert_msg(rwk_sampler_sample(sampler, logits, n, history, n_history, &sample, &error) ==
+                      RWK_STATUS_OK,
+                  "%s", error.message);
     rwk_sampler_close(&sampler);
     return sample;
 }
 
 /* counts[token] over the seeds 0 .. N_SEEDS - 1 */
-static void count(struct rwk_sampler_options o, const float *logits, size_t n, const uint32_t *history, size_t n_history,
-                  int counts[MAX_LOGITS])
+static void count(struct rwk_sampler_options o, const float *logits, size_t n,
+                  const uint32_t *history, size_t n_history, int counts[MAX_LOGITS])
 {
     memset(counts, 0, MAX_LOGITS * sizeof *counts);
     for (o.seed = 0; o.seed < N_SEEDS; o.seed++)
@@ -44,8 +45,10 @@ static void count(struct rwk_sampler_options o, const float *logits, size_t n, c
 static void check_frequencies(const int *counts, const double *probability, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        double p = probability[i], f = (double)counts[i] / N_SEEDS, bound = 5 * sqrt(p * (1 - p) / N_SEEDS);
-        ck_assert_msg(fabs(f - p) <= bound, "token %zu: frequency %g, expected %g +- %g", i, f, p, bound);
+        double p = probability[i], f = (double)counts[i] / N_SEEDS,
+               bound = 5 * sqrt(p * (1 - p) / N_SEEDS);
+        ck_assert_msg(fabs(f - p) <= bound, "token %zu: frequency %g, expected %g +- %g", i, f, p,
+                      bound);
     }
 }
 
@@ -55,7 +58,8 @@ static void check_kept(struct rwk_sampler_options o, const float *logits, size_t
     int counts[MAX_LOGITS];
     count(o, logits, n, NULL, 0, counts);
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg((counts[i] > 0) == (i < n_kept), "token %zu occurs %d times, %zu should be kept", i, counts[i], n_kept);
+        ck_assert_msg((counts[i] > 0) == (i < n_kept),
+                      "token %zu occurs %d times, %zu should be kept", i, counts[i], n_kept);
 }
 
 /* softmax .560893 .206341 .125152 .0759087 .0279252 .00377927 */
@@ -67,7 +71,7 @@ START_TEST(exp_is_within_one_ulp)
 {
     for (float x = -87; x <= 88; x += 0.00137f) {
         double exact = exp((double)x), ulp = ldexp(1, ilogb(exact) - 23);
-        float got = rwk_exp_x4((rwk_f32x4){ 0, x, x, 0 })[1];
+        float got = rwk_exp_x4((rwk_f32x4) { 0, x, x, 0 })[1];
         ck_assert_msg(fabs(got - exact) < ulp, "exp(%.9g) = %.9g, is %.9g", x, got, exact);
     }
 }
@@ -75,7 +79,7 @@ END_TEST
 
 START_TEST(exp_is_exact_at_the_ends)
 {
-    rwk_f32x4 e = rwk_exp_x4((rwk_f32x4){ 0, -INFINITY, -87.5f, -0.0f });
+    rwk_f32x4 e = rwk_exp_x4((rwk_f32x4) { 0, -INFINITY, -87.5f, -0.0f });
     ck_assert(e[0] == 1 && e[1] == 0 && e[2] == 0 && e[3] == 1);
 }
 END_TEST
@@ -162,7 +166,8 @@ START_TEST(a_shift_of_all_logits_changes_nothing)
     for (int i = 0; i < 6; i++)
         shifted[i] = six[i] + 1024; /* exact in float32 */
     for (o.seed = 0; o.seed < 200; o.seed++)
-        ck_assert_uint_eq(sample_with(&o, six, 6, NULL, 0).token, sample_with(&o, shifted, 6, NULL, 0).token);
+        ck_assert_uint_eq(sample_with(&o, six, 6, NULL, 0).token,
+                          sample_with(&o, shifted, 6, NULL, 0).token);
 }
 END_TEST
 
@@ -199,7 +204,7 @@ START_TEST(top_p_keeps_the_token_that_crosses)
     int counts[MAX_LOGITS];
     o.top_p = 0.7;
     count(o, logits, 3, NULL, 0, counts);
-    check_frequencies(counts, (const double[]){ 2 / 3., 1 / 3., 0 }, 3);
+    check_frequencies(counts, (const double[]) { 2 / 3., 1 / 3., 0 }, 3);
     o.top_p = 0.6; /* reached exactly, up to the rounding of the logits */
     check_kept(o, logits, 3, 1);
     o.top_p = 0.9;
@@ -260,7 +265,8 @@ START_TEST(temperature_comes_before_top_p)
     static const float logits[3] = { 3, 2, 1 };
     struct rwk_sampler_options o = options(0.5);
     o.top_p = 0.8;
-    check_kept(o, logits, 3, 1); /* 0.867 for the first; without temperature 0.665, and two would be kept */
+    check_kept(o, logits, 3,
+               1); /* 0.867 for the first; without temperature 0.665, and two would be kept */
     o.temperature = 1;
     check_kept(o, logits, 3, 2);
 }
@@ -341,7 +347,7 @@ START_TEST(penalty_divides_positive_and_multiplies_negative_logits)
     double sum = exp(1) + exp(-2) + exp(0.5);
     o.repetition_penalty = 2;
     count(o, logits, 3, history, 2, counts);
-    check_frequencies(counts, (const double[]){ exp(1) / sum, exp(-2) / sum, exp(0.5) / sum }, 3);
+    check_frequencies(counts, (const double[]) { exp(1) / sum, exp(-2) / sum, exp(0.5) / sum }, 3);
 }
 END_TEST
 
@@ -368,7 +374,8 @@ START_TEST(penalty_of_one_is_none)
     static const uint32_t history[] = { 0, 1, 2 };
     struct rwk_sampler_options o = options(1);
     for (o.seed = 0; o.seed < 200; o.seed++)
-        ck_assert_uint_eq(sample_with(&o, six, 6, history, 3).token, sample_with(&o, six, 6, NULL, 0).token);
+        ck_assert_uint_eq(sample_with(&o, six, 6, history, 3).token,
+                          sample_with(&o, six, 6, NULL, 0).token);
 }
 END_TEST
 
@@ -408,7 +415,8 @@ END_TEST
 
 START_TEST(generator_is_split_mix_64)
 {
-    /* SplitMix64 of seed 0 begins e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f: 0.8833, 0.4315, 0.0264 of the whole */
+    /* SplitMix64 of seed 0 begins e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f: 0.8833,
+     * 0.4315, 0.0264 of the whole */
     static const uint32_t expected[] = { 883, 431, 26 };
     static float flat[1000];
     struct rwk_sampler_options o = options(1);
@@ -416,7 +424,8 @@ START_TEST(generator_is_split_mix_64)
     struct rwk_sample sample;
     rwk_sampler_create(&sampler, &o, NULL);
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(rwk_sampler_sample(sampler, flat, 1000, NULL, 0, &sample, NULL), RWK_STATUS_OK);
+        ck_assert_int_eq(rwk_sampler_sample(sampler, flat, 1000, NULL, 0, &sample, NULL),
+                         RWK_STATUS_OK);
         ck_assert_uint_eq(sample.token, expected[i]);
     }
     rwk_sampler_close(&sampler);
@@ -456,7 +465,7 @@ START_TEST(rank_and_logprob_are_those_of_the_unmodified_logits)
     struct rwk_sampler_options o = options(2);
     o.top_k = 4;
     for (o.seed = 0; o.seed < 100; o.seed++) {
-        struct rwk_sample s = sample_with(&o, six, 6, (const uint32_t[]){ 5 }, 1);
+        struct rwk_sample s = sample_with(&o, six, 6, (const uint32_t[]) { 5 }, 1);
         ck_assert_uint_eq(s.rank, s.token);
         ck_assert_double_eq_tol(s.logprob, log(p[s.token]), 1e-5); /* p has 6 digits */
     }
@@ -469,7 +478,7 @@ START_TEST(one_logit_is_enough)
     o.top_p = 0.1;
     o.top_k = 1;
     o.min_p = 1;
-    struct rwk_sample s = sample_with(&o, (const float[]){ -5 }, 1, NULL, 0);
+    struct rwk_sample s = sample_with(&o, (const float[]) { -5 }, 1, NULL, 0);
     ck_assert_uint_eq(s.token, 0);
     ck_assert(s.logprob == 0);
 }
@@ -490,7 +499,8 @@ START_TEST(refuses_logits_that_are_not_finite)
                 memcpy(logits, six, sizeof logits);
                 logits[at] = bad[b];
                 rwk_sampler_create(&sampler, &o, NULL);
-                ck_assert_int_eq(rwk_sampler_sample(sampler, logits, 6, NULL, 0, &sample, &error), RWK_STATUS_NUMERIC);
+                ck_assert_int_eq(rwk_sampler_sample(sampler, logits, 6, NULL, 0, &sample, &error),
+                                 RWK_STATUS_NUMERIC);
                 ck_assert_uint_eq(sample.token, 99);
                 rwk_sampler_get_state(sampler, state);
                 ck_assert_uint_eq(state[1], 0);
@@ -507,8 +517,12 @@ START_TEST(refuses_no_logits_and_a_history_beyond_them)
     o.repetition_penalty = 1.1;
     rwk_sampler_create(&sampler, &o, NULL);
     ck_assert_int_eq(rwk_sampler_sample(sampler, six, 0, NULL, 0, &sample, NULL), RWK_STATUS_RANGE);
-    ck_assert_int_eq(rwk_sampler_sample(sampler, six, 6, (const uint32_t[]){ 1, 6 }, 2, &sample, NULL), RWK_STATUS_RANGE);
-    ck_assert_int_eq(rwk_sampler_sample(sampler, six, 6, (const uint32_t[]){ 1, 5 }, 2, &sample, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(
+        rwk_sampler_sample(sampler, six, 6, (const uint32_t[]) { 1, 6 }, 2, &sample, NULL),
+        RWK_STATUS_RANGE);
+    ck_assert_int_eq(
+        rwk_sampler_sample(sampler, six, 6, (const uint32_t[]) { 1, 5 }, 2, &sample, NULL),
+        RWK_STATUS_OK);
     rwk_sampler_close(&sampler);
 }
 END_TEST
@@ -521,9 +535,19 @@ START_TEST(refuses_options_out_of_range_by_name)
         double value;
     } cases[] = {
 #define CASE(name, value) { #name, offsetof(struct rwk_sampler_options, name), value }
-        CASE(temperature, -1), CASE(temperature, NAN), CASE(temperature, INFINITY), CASE(top_p, -0.1), CASE(top_p, 1.01),
-        CASE(top_p, NAN), CASE(min_p, -0.1), CASE(min_p, 1.5), CASE(min_p, NAN), CASE(repetition_penalty, 0),
-        CASE(repetition_penalty, -1), CASE(repetition_penalty, NAN), CASE(repetition_penalty, INFINITY),
+        CASE(temperature, -1),
+        CASE(temperature, NAN),
+        CASE(temperature, INFINITY),
+        CASE(top_p, -0.1),
+        CASE(top_p, 1.01),
+        CASE(top_p, NAN),
+        CASE(min_p, -0.1),
+        CASE(min_p, 1.5),
+        CASE(min_p, NAN),
+        CASE(repetition_penalty, 0),
+        CASE(repetition_penalty, -1),
+        CASE(repetition_penalty, NAN),
+        CASE(repetition_penalty, INFINITY),
 #undef CASE
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -560,7 +584,8 @@ START_TEST(buffers_grow_with_the_vocabulary)
     rwk_sampler_create(&sampler, &o, NULL);
     for (uint32_t n = 1; n <= 5000; n += 77) {
         uint32_t last = n - 1;
-        ck_assert_int_eq(rwk_sampler_sample(sampler, flat, n, &last, 1, &sample, NULL), RWK_STATUS_OK);
+        ck_assert_int_eq(rwk_sampler_sample(sampler, flat, n, &last, 1, &sample, NULL),
+                         RWK_STATUS_OK);
         ck_assert_uint_lt(sample.token, n);
     }
     rwk_sampler_close(&sampler);
@@ -570,16 +595,38 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        exp_is_within_one_ulp, exp_is_exact_at_the_ends, greedy_takes_the_lowest_of_equals, greedy_draws_no_random_number,
-        tiny_temperatures_are_greedy, frequencies_are_the_softmax, temperature_divides_the_logits,
-        huge_temperatures_are_uniform, a_shift_of_all_logits_changes_nothing, top_k_keeps_k_and_the_equals_of_the_last,
-        top_k_of_zero_or_more_than_all_is_off, top_p_keeps_the_token_that_crosses, top_p_of_zero_keeps_the_best_alone,
-        top_p_of_one_is_off, top_p_takes_equals_one_by_one, min_p_is_relative_to_the_best, temperature_comes_before_top_p,
-        top_k_comes_before_top_p, cuts_agree_with_sorting, penalty_divides_positive_and_multiplies_negative_logits,
-        penalty_counts_each_token_once, penalty_of_one_is_none, penalty_holds_for_greedy_too_and_is_forgotten_afterwards,
-        extreme_penalties_stay_finite, generator_is_split_mix_64, state_can_be_carried_over,
-        rank_and_logprob_are_those_of_the_unmodified_logits, one_logit_is_enough, refuses_logits_that_are_not_finite,
-        refuses_no_logits_and_a_history_beyond_them, refuses_options_out_of_range_by_name, close_accepts_nothing,
+        exp_is_within_one_ulp,
+        exp_is_exact_at_the_ends,
+        greedy_takes_the_lowest_of_equals,
+        greedy_draws_no_random_number,
+        tiny_temperatures_are_greedy,
+        frequencies_are_the_softmax,
+        temperature_divides_the_logits,
+        huge_temperatures_are_uniform,
+        a_shift_of_all_logits_changes_nothing,
+        top_k_keeps_k_and_the_equals_of_the_last,
+        top_k_of_zero_or_more_than_all_is_off,
+        top_p_keeps_the_token_that_crosses,
+        top_p_of_zero_keeps_the_best_alone,
+        top_p_of_one_is_off,
+        top_p_takes_equals_one_by_one,
+        min_p_is_relative_to_the_best,
+        temperature_comes_before_top_p,
+        top_k_comes_before_top_p,
+        cuts_agree_with_sorting,
+        penalty_divides_positive_and_multiplies_negative_logits,
+        penalty_counts_each_token_once,
+        penalty_of_one_is_none,
+        penalty_holds_for_greedy_too_and_is_forgotten_afterwards,
+        extreme_penalties_stay_finite,
+        generator_is_split_mix_64,
+        state_can_be_carried_over,
+        rank_and_logprob_are_those_of_the_unmodified_logits,
+        one_logit_is_enough,
+        refuses_logits_that_are_not_finite,
+        refuses_no_logits_and_a_history_beyond_them,
+        refuses_options_out_of_range_by_name,
+        close_accepts_nothing,
         buffers_grow_with_the_vocabulary,
     };
     Suite *suite = suite_create("sampler");

@@ -1,5 +1,5 @@
-/* How fast a model runs here: prefill of P tokens and decoding of N, each R times after one pass for warming up, and the
- * medians of the R. Beside them what the work amounts to:
+/* How fast a model runs here: prefill of P tokens and decoding of N, each R times after one pass
+ * for warming up, and the medians of the R. Beside them what the work amounts to:
  *
  *   decode   bytes read per token = weights that a token passes through + half of the cache it has grown;
  *            GB/s beside the rate at which all threads together can read memory
@@ -60,9 +60,9 @@ static bool is_position_table(const struct rwk_tensor_info *t, const struct rwk_
            t->shape[0] >= info->context_limit && t->shape[0] - info->context_limit <= 2;
 }
 
-/* Of the tables that are looked up, an embedding that is the output head too is read whole, so of all tensors of that
- * shape one counts. A projection may have a position table's shape, but then also its size: leaving out any one of them
- * is the same. */
+/* Of the tables that are looked up, an embedding that is the output head too is read whole, so of
+ * all tensors of that shape one counts. A projection may have a position table's shape, but then
+ * also its size: leaving out any one of them is the same. */
 static struct work work_of(const struct rwk_model *model, const struct rwk_model_info *info)
 {
     struct work w = { 0 };

@@ -1,8 +1,10 @@
-/* prompt -> ids -> prefill -> (logits -> sampler -> id -> stream decoder -> text), one token at a time.
+/* prompt -> ids -> prefill -> (logits -> sampler -> id -> stream decoder -> text), one token at a
+ * time.
  *
- * Where it ends: at the model's end token ("eos"), a stop text ("stop_text"), the number of tokens asked for ("length"), or
- * the context ("context"). A prompt of P tokens in a context of C leaves room for C - P + 1: the last token's own position
- * is never evaluated. The end token and the stop text are no part of the result. */
+ * Where it ends: at the model's end token ("eos"), a stop text ("stop_text"), the number of tokens
+ * asked for ("length"), or the context ("context"). A prompt of P tokens in a context of C leaves
+ * room for C - P + 1: the last token's own position is never evaluated. The end token and the stop
+ * text are no part of the result. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +42,8 @@ struct generation {
 
 /* ---- prompt ---- */
 
-/* What an empty prompt begins with: the token for the beginning, or, as GPT-2 does it, for the end. */
+/* What an empty prompt begins with: the token for the beginning, or, as GPT-2 does it, for the
+ * end. */
 static uint32_t first_token(const struct generation *g)
 {
     uint32_t candidates[] = {
@@ -55,7 +58,8 @@ static uint32_t first_token(const struct generation *g)
     die("%s: the prompt is empty and the model names no token to begin with", g->o->arguments[0]);
 }
 
-/* A beginning-of-sequence token that the user typed and one that the tokenizer put before it are one. */
+/* A beginning-of-sequence token that the user typed and one that the tokenizer put before it are
+ * one. */
 static void drop_doubled_bos(struct generation *g)
 {
     uint32_t bos = rwk_tokenizer_special(g->tokenizer, RWK_SPECIAL_BOS);
@@ -153,7 +157,8 @@ static void generation_session(struct generation *g)
         die("the prompt has %zu tokens, the context %" PRIu64 "%s", g->prompt.n, limit,
             !g->o->context && limit < g->info.context_limit ? " (-c sets another)" : "");
     g->context = g->prompt.n + g->wanted - (g->wanted > 0);
-    /* Tokens asked for in so many words may go beyond what the plan is made for, where no table ends. */
+    /* Tokens asked for in so many words may go beyond what the plan is made for, where no table
+     * ends. */
     bool beyond = !g->o->context && options_given(g->o, OPTION_TOKENS) && g->info.context_limit == UINT64_MAX;
     if (g->o->context || (g->context > limit && !beyond))
         g->context = limit;

@@ -1,5 +1,6 @@
-/* text -> ids. Between two ids stand blanks, or one comma with blanks around it; brackets around the whole may be there.
- * Nothing else is let through: an id that was mistyped must not become another one. */
+/* text -> ids. Between two ids stand blanks, or one comma with blanks around it; brackets around
+ * the whole may be there. Nothing else is let through: an id that was mistyped must not become
+ * another one. */
 #include "ids.h"
 
 #include <stdlib.h>

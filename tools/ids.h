@@ -11,7 +11,8 @@ struct ids {
     size_t capacity;
 };
 
-/* Replaces ids with those in text[0..size); `where` begins the message should the text be no such list. */
+/* Replaces ids with those in text[0..size); `where` begins the message should the text be no such
+ * list. */
 void ids_parse(struct ids *ids, const char *text, size_t size, const char *where);
 void ids_append(struct ids *ids, uint32_t id);
 void ids_finish(struct ids *ids);

@@ -1,5 +1,5 @@
-/* What a directory, a config.json or a weight file holds. Which of the three it is: a directory; a name that ends in .json;
- * else a safetensors file. */
+/* What a directory, a config.json or a weight file holds. Which of the three it is: a directory; a
+ * name that ends in .json; else a safetensors file. */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "ids.h"
+#include "progress.h"
 #include "tool.h"
 
 #define CONTEXT_BOUND 32768
@@ -40,9 +41,14 @@ struct rwk_model *model_open(const char *path, const struct options *options, co
     struct rwk_error error = ERROR_INIT;
     struct rwk_model_options o;
     struct rwk_model *model = NULL;
+    struct progress progress;
+    progress_start(&progress, "load", options->quiet);
     model_options(&o, options, rope_scaling);
     o.pool = pool;
+    o.progress = progress_update;
+    o.progress_data = &progress;
     check(rwk_model_open(&model, path, &o, &error), &error);
+    progress_clear();
     return model;
 }
 
@@ -99,7 +105,8 @@ void encode(struct ids *ids, struct rwk_span **ret_spans, const struct rwk_token
     struct rwk_error error = ERROR_INIT;
     struct rwk_span *spans = NULL;
     size_t n = 0;
-    /* A guess that is nearly always enough saves encoding twice: few tokens are shorter than two bytes. */
+    /* A guess that is nearly always enough saves encoding twice: few tokens are shorter than two
+     * bytes. */
     reserve(&ids->items, &ids->capacity, size / 2 + 16, sizeof *ids->items);
     if (!ret_spans)
         check(rwk_tokenizer_encode(tokenizer, text, size, flags, ids->items, ids->capacity, NULL, &n,

@@ -22,10 +22,11 @@ struct rwk_model *model_open(const char *path, const struct options *options, co
 void model_info(const struct rwk_model *model, struct rwk_model_info *ret_info);
 struct rwk_tokenizer *tokenizer_open(const char *path);
 
-/* The positions that a session may use where the work does not say: -c, or what the position plan is valid for, bounded
- * to 32768 because a cache for more should be asked for. */
+/* The positions that a session may use where the work does not say: -c, or what the position plan
+ * is valid for, bounded to 32768 because a cache for more should be asked for. */
 uint64_t context_limit(const struct rwk_model_info *info, const struct options *options);
-/* One line, unless --quiet, when positions beyond those the plan is valid for are going to be used. */
+/* One line, unless --quiet, when positions beyond those the plan is valid for are going to be
+ * used. */
 void context_notice(const struct rwk_model_info *info, const struct options *options, uint64_t context);
 
 void session_options(struct rwk_session_options *ret, const struct options *options, uint64_t context,

@@ -1,5 +1,6 @@
-/* ids -> one evaluation that keeps every token's logits -> tensor `logits` F32 [tokens, vocabulary]. One evaluation, so that
- * positions which depend on the length of the whole see the whole. */
+/* ids -> one evaluation that keeps every token's logits -> tensor `logits` F32 [tokens,
+ * vocabulary]. One evaluation, so that positions which depend on the length of the whole see the
+ * whole. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* argv -> command -> exit status: 0 done, 1 failed (one line on standard error), 2 wrong usage.
  *
- * `ropewalk COMMAND ...`; a program of the name `generate` is `ropewalk generate`. setlocale() is never called, so numbers
- * read and print the same under every locale. */
+ * `ropewalk COMMAND ...`; a program of the name `generate` is `ropewalk generate`. setlocale() is
+ * never called, so numbers read and print the same under every locale. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

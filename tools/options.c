@@ -1,8 +1,9 @@
 /* argv -> struct options, driven by one table.
  *
- * Numbers are read strictly: digits only for counts, so "12x", "", "1e3", " 5", "-1", "+3" and what does not fit are
- * refused and never become something else; reals are decimal with an optional exponent, never "nan", "inf" or hexadecimal.
- * A word that a command has no use for is wrong usage, not ignored. */
+ * Numbers are read strictly: digits only for counts, so "12x", "", "1e3", " 5", "-1", "+3" and
+ * what does not fit are refused and never become something else; reals are decimal with an
+ * optional exponent, never "nan", "inf" or hexadecimal. A word that a command has no use for is
+ * wrong usage, not ignored. */
 #include "options.h"
 
 #include <errno.h>
@@ -329,7 +330,8 @@ const char *options_choice(const struct options *options, enum option_id id)
 
 /* ---- the command line ---- */
 
-/* getopt_long()'s own tables, of the rows that the command takes. An option's value in them is LONG_BASE + its id. */
+/* getopt_long()'s own tables, of the rows that the command takes. An option's value in them is
+ * LONG_BASE + its id. */
 enum { LONG_BASE = 256 };
 struct getopt_tables {
     struct option longs[N_OPTIONS + 1];

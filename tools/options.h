@@ -1,4 +1,5 @@
-/* The options of all commands, in one table (options.c): it feeds the parser, the checks of bounds, and the usage text. */
+/* The options of all commands, in one table (options.c): it feeds the parser, the checks of
+ * bounds, and the usage text. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 

@@ -40,7 +40,8 @@ bool out_is_terminal(void) { return isatty(STDOUT_FILENO); }
 
 /* ---- numbers ---- */
 
-/* "d.ddde+xx" with as few digits as were found to suffice -> plain notation where that is short: 10000, not 1e+04. */
+/* "d.ddde+xx" with as few digits as were found to suffice -> plain notation where that is short:
+ * 10000, not 1e+04. */
 static const char *format_plain(char buffer[NUMBER_SIZE], double value, int digits)
 {
     if (!isfinite(value))
@@ -241,8 +242,8 @@ void file_close(FILE *file, const char *path)
     file_commit();
 }
 
-/* Offset 0: u64 little-endian, length N of the header; 8: N bytes of JSON, padded with blanks so that the data, which
- * begin at 8 + N, are aligned to 8. */
+/* Offset 0: u64 little-endian, length N of the header; 8: N bytes of JSON, padded with blanks so
+ * that the data, which begin at 8 + N, are aligned to 8. */
 void safetensors_head(FILE *file, const char *name, uint64_t rows, uint64_t cols)
 {
     char header[256];

@@ -1,7 +1,9 @@
-/* What the commands print: bytes on standard output with every failure noticed, JSON, CSV fields, safetensors.
+/* What the commands print: bytes on standard output with every failure noticed, JSON, CSV fields,
+ * safetensors.
  *
- * Numbers: the program never calls setlocale(), so it runs in the C locale whatever the environment says, and printf and
- * strtod use a decimal point. Reals are printed with the fewest digits that read back as the same value. */
+ * Numbers: the program never calls setlocale(), so it runs in the C locale whatever the
+ * environment says, and printf and strtod use a decimal point. Reals are printed with the fewest
+ * digits that read back as the same value. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
@@ -22,7 +24,8 @@ bool out_is_terminal(void);
 const char *format_double(char buffer[NUMBER_SIZE], double value);
 const char *format_float(char buffer[NUMBER_SIZE], float value);
 
-/* A JSON text on standard output, one value after another. Inside an object every value has a key; in an array, NULL. */
+/* A JSON text on standard output, one value after another. Inside an object every value has a key;
+ * in an array, NULL. */
 struct json {
     unsigned depth;
     bool comma; /* the next value needs one before it */
@@ -40,8 +43,8 @@ void json_null(struct json *json, const char *key);
 void json_floats(struct json *json, const char *key, const float *values, size_t n);
 void json_ids(struct json *json, const char *key, const uint32_t *ids, size_t n);
 
-/* A file being written: opened at once, so that a name that cannot be written is refused before the work; removed when
- * the program fails before file_close(). */
+/* A file being written: opened at once, so that a name that cannot be written is refused before
+ * the work; removed when the program fails before file_close(). */
 FILE *file_open(const char *path);
 void file_close(FILE *file, const char *path);
 

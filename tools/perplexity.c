@@ -1,11 +1,13 @@
 /* text -> ids -> windows -> log-probabilities -> exp(-mean), for every model, scaling and length.
  *
  * The rule
- *   - The text is tokenized once per model, with the special tokens that the tokenizer adds; --max-tokens keeps the first N.
- *   - Without --stride, windows of L tokens stand side by side, each evaluated from an empty cache; every token of a window
- *     but its first is scored (L - 1 of L).
- *   - With --stride S < L, a window begins every S tokens; the first one is scored as above, each later one only in its
- *     last S tokens, so that every token is scored at most once and with at least L - S tokens before it.
+ *   - The text is tokenized once per model, with the special tokens that the tokenizer adds;
+ *     --max-tokens keeps the first N.
+ *   - Without --stride, windows of L tokens stand side by side, each evaluated from an empty
+ *     cache; every token of a window but its first is scored (L - 1 of L).
+ *   - With --stride S < L, a window begins every S tokens; the first one is scored as above, each
+ *     later one only in its last S tokens, so that every token is scored at most once and with at
+ *     least L - S tokens before it.
  *   - An incomplete last window is left out.
  *   - Perplexity = exp(mean over scored tokens of -ln p), the natural logarithm. */
 #include "perplexity.h"

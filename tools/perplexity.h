@@ -1,4 +1,5 @@
-/* What `perplexity` measured, between the measuring (perplexity.c) and its four forms (perplexity_report.c). */
+/* What `perplexity` measured, between the measuring (perplexity.c) and its four forms
+ * (perplexity_report.c). */
 #ifndef PERPLEXITY_H
 #define PERPLEXITY_H
 

@@ -134,7 +134,8 @@ static void line_begin(struct plot *plot, const struct measurement *r, bool with
     plot_line(plot, title);
 }
 
-/* Perplexity over length, one line per model and scaling; with buckets, over position, one line per measurement. */
+/* Perplexity over length, one line per model and scaling; with buckets, over position, one line
+ * per measurement. */
 static void draw(const struct measurements *m, const struct options *o)
 {
     struct plot plot;

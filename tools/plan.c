@@ -1,4 +1,5 @@
-/* Opening a position plan, and its two forms: JSON (one object, keys as in docs/command.md) and tables for people. */
+/* Opening a position plan, and its two forms: JSON (one object, keys as in docs/command.md) and
+ * tables for people. */
 #include "plan.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* points -> a gnuplot script -> a picture. Data lines are inline, so nothing but the picture is written. */
+/* points -> a gnuplot script -> a picture. Data lines are inline, so nothing but the picture is
+ * written. */
 #include "plot.h"
 
 #include <stdlib.h>
@@ -42,7 +43,8 @@ void plot_begin(struct plot *plot, const char *path, const char *x_label, const 
     plot->data_file = text_open(&plot->data, &plot->data_size);
 }
 
-/* A gnuplot string in single quotes, in which nothing but the quote itself, written twice, is special. */
+/* A gnuplot string in single quotes, in which nothing but the quote itself, written twice, is
+ * special. */
 static void quote(FILE *file, const char *text)
 {
     fputc('\'', file);

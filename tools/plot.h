@@ -8,7 +8,8 @@
 struct plot {
     const char *path;
     const char *x_label, *y_label;
-    /* What goes to gnuplot, gathered first because its `plot` command names every line before the data of the first. */
+    /* What goes to gnuplot, gathered first because its `plot` command names every line before the
+     * data of the first. */
     char *titles, *data;
     FILE *titles_file, *data_file; /* open_memstream() */
     size_t titles_size, data_size;

@@ -1,4 +1,5 @@
-/* Progress of long work: one line on standard error that is rewritten in place, only where that is a terminal. */
+/* Progress of long work: one line on standard error that is rewritten in place, only where that is
+ * a terminal. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 

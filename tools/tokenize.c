@@ -1,5 +1,6 @@
-/* text -> ids, and back: the commands `tokenize` and `detokenize`. Whole inputs at once, or JSON lines one by one; a line's
- * result is written before the next line is read, so the program can serve another one through pipes. */
+/* text -> ids, and back: the commands `tokenize` and `detokenize`. Whole inputs at once, or JSON
+ * lines one by one; a line's result is written before the next line is read, so the program can
+ * serve another one through pipes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,8 @@ static void print_ids(const struct ids *ids)
     out_write("\n", 1);
 }
 
-/* id, bytes [begin, end) of the text, the piece as the vocabulary spells it (as a JSON string, so that blanks show). */
+/* id, bytes [begin, end) of the text, the piece as the vocabulary spells it (as a JSON string, so
+ * that blanks show). */
 static void print_pieces(const struct tokenize *t, const struct rwk_span *spans)
 {
     out_print("%8s %8s %8s  %s\n", "id", "begin", "end", "piece");

@@ -32,7 +32,8 @@ void die(const char *format, ...)
     va_end(args);
     if (unfinished)
         unlink(unfinished);
-    /* What is still in the buffer of standard output belongs to a result that will not be completed. */
+    /* What is still in the buffer of standard output belongs to a result that will not be
+     * completed. */
     _exit(EXIT_FAILED);
 }
 

@@ -1,7 +1,9 @@
-/* What every command shares: leaving with one line, notices, memory that is there or ends the program, reading input.
+/* What every command shares: leaving with one line, notices, memory that is there or ends the
+ * program, reading input.
  *
- * A command either prints its result and returns, or ends through die(): exit status 1 and exactly one line on standard
- * error. The library below never exits; this program may, and so needs no way back out of a failure. */
+ * A command either prints its result and returns, or ends through die(): exit status 1 and exactly
+ * one line on standard error. The library below never exits; this program may, and so needs no way
+ * back out of a failure. */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -35,8 +37,8 @@ const char *skip_byte_order_mark(const char *text, size_t *size);
 /* Seconds of a clock that only goes forward. */
 double now(void);
 
-/* Registers a file that is being written: it is removed if the program ends before file_commit(). Files that are not
- * regular (a pipe, /dev/null) are left alone. */
+/* Registers a file that is being written: it is removed if the program ends before file_commit().
+ * Files that are not regular (a pipe, /dev/null) are left alone. */
 void file_begin(const char *path);
 void file_commit(void);
 

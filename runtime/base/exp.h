@@ -1,10 +1,13 @@
-/* exp in float32, four at a time, the same bits on every machine: plain arithmetic, no libm, no fused multiply-add.
+/* exp in float32, four at a time, the same bits on every machine: plain arithmetic, no libm, no
+ * fused multiply-add.
  *
- *   x = k ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^k (1 + (r + r^2 q(r))),  q from the Taylor series up to r^7 / 7!
+ *   x = k ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^k (1 + (r + r^2 q(r)))
  *
- * k is x / ln 2 rounded by adding 1.5 * 2^23, which leaves it in the low bits of the sum. ln 2 is taken in two parts, the
- * first with 14 bits, so that its product with k is exact. Error below 1 ulp; e^0 is 1 exactly. x must not be above 88; below
- * -87, and for NaN, the result is 0. */
+ * with q from the Taylor series up to r^7 / 7!.
+ *
+ * k is x / ln 2 rounded by adding 1.5 * 2^23, which leaves it in the low bits of the sum. ln 2 is
+ * taken in two parts, the first with 14 bits, so that its product with k is exact. Error below 1
+ * ulp; e^0 is 1 exactly. x must not be above 88; below -87, and for NaN, the result is 0. */
 #ifndef RWK_BASE_EXP_H
 #define RWK_BASE_EXP_H
 

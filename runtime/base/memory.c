@@ -106,7 +106,7 @@ void *rwk_arena_alloc(struct rwk_arena *arena, size_t size)
     if (size > SIZE_MAX / 2)
         return NULL;
     size = rwk_round_up(size, 16);
-    if (arena->size - arena->used < size) {
+    if (!arena->blocks || arena->size - arena->used < size) {
         size_t fresh = size > ARENA_BLOCK / 4 ? size : ARENA_BLOCK;
         struct rwk_arena_block *block = rwk_alloc(arena->memory, sizeof *block + fresh);
         if (!block)

@@ -4,12 +4,13 @@
  *   when all are done.
  *
  * Who makes each transition, in a pool of n threads (n - 1 of ours and the caller):
- *   caller    writes the job, then publishes it by raising `epoch` (release); works on it as worker 0; waits until every
- *             worker's own `done` equals the epoch.
- *   worker i  waits for the epoch to move: spins for a bounded time, then sleeps on a futex-like wait; runs its share; stores
- *             the epoch to its own `done` (its own cache line).
- * Ranges are contiguous and static first, then stolen in small pieces from the ends of others, so that a slow core does not
- * hold up the rest; results never depend on who ran what. */
+ *   caller    writes the job and every worker's range, then publishes it by raising `epoch`; works on it as worker 0; when
+ *             nothing is left to take, closes the epoch for workers that have not entered it (idle -> idle) and waits for
+ *             those that have to leave.
+ *   worker i  waits for the epoch to move: spins for a bounded time, then sleeps; enters the epoch (idle -> busy), works
+ *             until nothing is left to take, and leaves it (busy -> idle). If the caller was faster it goes on waiting.
+ * So a thread that the system does not let run costs nothing but its absence. Ranges are contiguous and static first, then
+ * stolen in small pieces from the ends of others; results never depend on who ran what. */
 #ifndef RWK_BASE_POOL_H
 #define RWK_BASE_POOL_H
 

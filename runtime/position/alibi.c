@@ -1,13 +1,15 @@
 /* ALiBi (Press, Smith, Lewis 2022): score += slope(head) * (key - query).
  *
- * Slopes for n heads, P the largest power of two <= n, b the bias maximum (8): head h < P gets 2^(-b(h+1)/P); the rest take
- * every other member of the series for 2P, from the first. MPT: Q the smallest power of two >= n, s_k = 2^(-b(k+1)/Q); where
- * Q is not n, the odd places of the series first, then the even ones, cut to n.
+ * Slopes for n heads, P the largest power of two <= n, b the bias maximum (8): head h < P gets
+ * 2^(-b(h+1)/P); the rest take every other member of the series for 2P, from the first. MPT: Q
+ * the smallest power of two >= n, s_k = 2^(-b(k+1)/Q); where Q is not n, the odd places of the
+ * series first, then the even ones, cut to n.
  *
- * A term that is the same for all keys of a query drops out of the softmax, so slope * key (BLOOM's form) and slope * (key -
- * query) are one scheme; the latter stays small near the query, where it counts. Not so in Falcon, which rounds slope, key
- * and product to bfloat16: there the form is part of the model. It also divides the bias by sqrt(head_dim) with the score,
- * hence alibi_scale. */
+ * A term that is the same for all keys of a query drops out of the softmax, so slope * key
+ * (BLOOM's form) and slope * (key - query) are one scheme; the latter stays small near the query,
+ * where it counts. Not so in Falcon, which rounds slope, key and product to bfloat16: there the
+ * form is part of the model. It also divides the bias by sqrt(head_dim) with the score, hence
+ * alibi_scale. */
 #include "runtime/position/schemes.h"
 
 #include <math.h>
@@ -27,13 +29,19 @@ static double slope(const struct rwk_position_request *r, uint32_t head)
     return exp2(-r->alibi_bias_max * (2 * (head - below) + 1) / (2.0 * below));
 }
 
-static float round_bf16(float x) { return rwk_bf16_to_float(rwk_float_to_bf16(x)); }
-
-static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_position_request *request,
-                               struct rwk_arena *arena, struct rwk_error *error)
+static float round_bf16(float x)
 {
-    if (!(request->alibi_bias_max > 0 && request->alibi_bias_max <= 100)) /* slopes stay normal float32 numbers */
-        return rwk_fail_on(error, RWK_STATUS_RANGE, request->file, "alibi_bias_max", "must be positive and at most 100");
+    return rwk_bf16_to_float(rwk_float_to_bf16(x));
+}
+
+static enum rwk_status prepare(struct rwk_position_plan *plan,
+                               const struct rwk_position_request *request, struct rwk_arena *arena,
+                               struct rwk_error *error)
+{
+    if (!(request->alibi_bias_max > 0 &&
+          request->alibi_bias_max <= 100)) /* slopes stay normal float32 numbers */
+        return rwk_fail_on(error, RWK_STATUS_RANGE, request->file, "alibi_bias_max",
+                           "must be positive and at most 100");
     plan->alibi_bf16 = request->alibi_bf16;
     plan->alibi_scale = request->alibi_scale;
     plan->slopes = rwk_arena_alloc(arena, plan->n_heads * sizeof *plan->slopes);
@@ -47,15 +55,18 @@ static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_
     return RWK_STATUS_OK;
 }
 
-static void bias(const struct rwk_position_plan *plan, uint32_t head, uint64_t q_position, uint64_t key_begin,
-                 float *ret_bias)
+static void bias(const struct rwk_position_plan *plan, uint32_t head, uint64_t q_position,
+                 uint64_t key_begin, float *ret_bias)
 {
     float s = plan->slopes[head];
     for (int j = 0; j < RWK_KEY_BLOCK; j++) {
         uint64_t key = key_begin + (uint64_t)j;
-        ret_bias[j] = plan->alibi_bf16 ? round_bf16(s * round_bf16((float)key)) * plan->alibi_scale
-                                       : s * (float)((int64_t)key - (int64_t)q_position) * plan->alibi_scale;
+        ret_bias[j] = plan->alibi_bf16
+                          ? round_bf16(s * round_bf16((float)key)) * plan->alibi_scale
+                          : s * (float)((int64_t)key - (int64_t)q_position) * plan->alibi_scale;
     }
 }
 
-const struct rwk_position_scheme rwk_position_alibi = { .name = "alibi", .prepare = prepare, .bias = bias };
+const struct rwk_position_scheme rwk_position_alibi = { .name = "alibi",
+                                                        .prepare = prepare,
+                                                        .bias = bias };

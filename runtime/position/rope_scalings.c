@@ -1,19 +1,22 @@
-/* How inv_freq [r/2] is made, by rope type. w_m = theta^(-2m/r); A: attention factor, 1 unless said.
+/* How inv_freq [r/2] is made, by rope type. w_m = theta^(-2m/r); A: attention factor, 1 unless
+ * said.
  *
- *   default   w_m                                                                       (Su et al. 2021)
- *   linear    w_m / factor                                                              (Chen et al. 2023; kaiokendev 2023)
- *   ntk       theta' = theta factor^(r/(r-2))                                           (bloc97 2023)
- *   dynamic   theta' = theta (factor S/M - (factor-1))^(r/(r-2)), S = max(length, M)    (emozilla 2023)
- *   yarn      w_m/factor ramp_m + w_m (1 - ramp_m), ramp linear in m between two pairs; A = 0.1 ln(factor) + 1
- *                                                                                       (Peng et al. 2023, as its code)
- *   llama3    by wavelength: kept, divided by factor, or blended in between             (Llama 3.1)
- *   longrope  w_m / f_m, f_m from one of two lists, by length; A = sqrt(1 + ln(factor)/ln(original))
- *                                                                                       (Ding et al. 2024)
+ *   default   w_m                                                      Su et al. 2021
+ *   linear    w_m / factor                                             Chen et al. 2023
+ *   ntk       theta' = theta factor^(r/(r-2))                          bloc97 2023
+ *   dynamic   theta' = theta (factor S/M - (factor-1))^(r/(r-2)),      emozilla 2023
+ *             S = max(length, M)
+ *   yarn      w_m/factor ramp_m + w_m (1 - ramp_m), ramp linear in m   Peng et al. 2023,
+ *             between two pairs; A = 0.1 ln(factor) + 1                as its code has it
+ *   llama3    by wavelength: kept, divided by factor, or blended       Llama 3.1
+ *   longrope  w_m / f_m, f_m from one of two lists, by length;         Ding et al. 2024
+ *             A = sqrt(1 + ln(factor) / ln(original))
  *
- * Float32 where the reference implementation uses float32, step for step and in its order (its "scalar / tensor" is the
- * tensor's reciprocal times the scalar): from about ten thousand positions on, the last bit of a frequency is worth more in
- * angle than any rounding of the angle itself. A power is taken in double of the float32 operands and rounded, which is what
- * a good powf gives. */
+ * Float32 where the reference implementation uses float32, step for step and in its order (its
+ * "scalar / tensor" is the tensor's reciprocal times the scalar): from about ten thousand
+ * positions on, the last bit of a frequency is worth more in angle than any rounding of the angle
+ * itself. A power is taken in double of the float32 operands and rounded, which is what a good
+ * powf gives. */
 #include "runtime/position/schemes.h"
 
 #include <float.h>
@@ -22,15 +25,20 @@
 
 static const double two_pi = 6.283185307179586;
 
-static bool is_positive(double x) { return x > 0 && x <= FLT_MAX; }
-
-static enum rwk_status refuse(const struct rwk_rope_request *q, const char *file, const char *key, const char *what,
-                              struct rwk_error *error)
+static bool is_positive(double x)
 {
-    return rwk_fail_on(error, RWK_STATUS_RANGE, file, key, "%s (rope type %s)", what, rwk_rope_scalings[q->type].name);
+    return x > 0 && x <= FLT_MAX;
 }
 
-static enum rwk_status refuse_factor(const struct rwk_rope_request *q, const char *file, struct rwk_error *error)
+static enum rwk_status refuse(const struct rwk_rope_request *q, const char *file, const char *key,
+                              const char *what, struct rwk_error *error)
+{
+    return rwk_fail_on(error, RWK_STATUS_RANGE, file, key, "%s (rope type %s)", what,
+                       rwk_rope_scalings[q->type].name);
+}
+
+static enum rwk_status refuse_factor(const struct rwk_rope_request *q, const char *file,
+                                     struct rwk_error *error)
 {
     return refuse(q, file, "factor", "must be a positive number", error);
 }
@@ -50,8 +58,8 @@ static void plain(float *inv_freq, double theta, uint32_t n_pairs)
 
 /* ---- default, linear ---- */
 
-static enum rwk_status prepare_default(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                       struct rwk_error *error)
+static enum rwk_status prepare_default(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                       const char *file, struct rwk_error *error)
 {
     (void)file;
     (void)error;
@@ -59,8 +67,8 @@ static enum rwk_status prepare_default(struct rwk_rope_table *t, const struct rw
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_linear(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                      struct rwk_error *error)
+static enum rwk_status prepare_linear(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                      const char *file, struct rwk_error *error)
 {
     if (!is_positive(q->factor))
         return refuse_factor(q, file, error);
@@ -72,17 +80,19 @@ static enum rwk_status prepare_linear(struct rwk_rope_table *t, const struct rwk
 
 /* ---- ntk, dynamic: another theta ---- */
 
-static enum rwk_status check_ntk(const struct rwk_rope_request *q, const char *file, struct rwk_error *error)
+static enum rwk_status check_ntk(const struct rwk_rope_request *q, const char *file,
+                                 struct rwk_error *error)
 {
     if (!is_positive(q->factor))
         return refuse_factor(q, file, error);
     if (q->rotary_dim <= 2)
-        return refuse(q, file, "head_dim", "more than two elements of a head must be rotated", error);
+        return refuse(q, file, "head_dim", "more than two elements of a head must be rotated",
+                      error);
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_ntk(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                   struct rwk_error *error)
+static enum rwk_status prepare_ntk(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                   const char *file, struct rwk_error *error)
 {
     enum rwk_status status = check_ntk(q, file, error);
     if (status)
@@ -94,8 +104,8 @@ static enum rwk_status prepare_ntk(struct rwk_rope_table *t, const struct rwk_ro
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_dynamic(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                       struct rwk_error *error)
+static enum rwk_status prepare_dynamic(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                       const char *file, struct rwk_error *error)
 {
     enum rwk_status status = check_ntk(q, file, error);
     if (status)
@@ -114,7 +124,8 @@ static uint64_t epoch_dynamic(const struct rwk_rope_table *t, uint64_t length)
 static void frequencies_dynamic(const struct rwk_rope_table *t, uint64_t epoch, float *inv_freq)
 {
     double exponent = 2.0 * t->n_pairs / (2.0 * t->n_pairs - 2);
-    float stretch = (float)t->factor * (float)epoch / (float)t->max_position_embeddings - (float)(t->factor - 1);
+    float stretch = (float)t->factor * (float)epoch / (float)t->max_position_embeddings -
+                    (float)(t->factor - 1);
     plain(inv_freq, (float)t->theta * (float)pow((double)stretch, exponent), t->n_pairs);
 }
 
@@ -123,14 +134,16 @@ static void frequencies_dynamic(const struct rwk_rope_table *t, uint64_t epoch, 
 /* The pair, counted in fractions, that makes `rotations` turns over the original context. */
 static double correction(const struct rwk_rope_request *q, double rotations)
 {
-    return q->rotary_dim * log((double)q->original_context / (rotations * two_pi)) / (2 * log(q->theta));
+    return q->rotary_dim * log((double)q->original_context / (rotations * two_pi)) /
+           (2 * log(q->theta));
 }
 
-/* Where the ramp begins and ends. The upper bound is r - 1, twice as far as there are pairs, so that it may lie beyond all
- * of them. */
+/* Where the ramp begins and ends. The upper bound is r - 1, twice as far as there are pairs, so
+ * that it may lie beyond all of them. */
 static void ramp_bounds(const struct rwk_rope_request *q, double *ret_low, double *ret_high)
 {
-    double low = correction(q, q->beta_fast ? q->beta_fast : 32), high = correction(q, q->beta_slow ? q->beta_slow : 1);
+    double low = correction(q, q->beta_fast ? q->beta_fast : 32),
+           high = correction(q, q->beta_slow ? q->beta_slow : 1);
     if (q->truncate) {
         low = floor(low);
         high = ceil(high);
@@ -142,9 +155,13 @@ static void ramp_bounds(const struct rwk_rope_request *q, double *ret_low, doubl
 }
 
 /* YaRN's temperature, as a factor on cosine and sine. */
-static double temperature(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1; }
+static double temperature(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
 
-static enum rwk_status check_yarn(const struct rwk_rope_request *q, const char *file, struct rwk_error *error)
+static enum rwk_status check_yarn(const struct rwk_rope_request *q, const char *file,
+                                  struct rwk_error *error)
 {
     if (!q->original_context)
         return refuse(q, file, "original_max_position_embeddings", "must be positive", error);
@@ -157,8 +174,8 @@ static enum rwk_status check_yarn(const struct rwk_rope_request *q, const char *
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_yarn(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                    struct rwk_error *error)
+static enum rwk_status prepare_yarn(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                    const char *file, struct rwk_error *error)
 {
     enum rwk_status status = check_yarn(q, file, error);
     if (status)
@@ -178,16 +195,19 @@ static enum rwk_status prepare_yarn(struct rwk_rope_table *t, const struct rwk_r
     t->factor = factor;
     if (!q->attention_factor) {
         bool pair = q->mscale != 0 && q->mscale_all_dim != 0;
-        t->attention_factor = pair ? temperature(factor, q->mscale) / temperature(factor, q->mscale_all_dim)
-                                   : temperature(factor, 1);
+        t->attention_factor =
+            pair ? temperature(factor, q->mscale) / temperature(factor, q->mscale_all_dim)
+                 : temperature(factor, 1);
     }
-    return is_positive(t->attention_factor) ? RWK_STATUS_OK
-                                            : refuse(q, file, "mscale", "gives an attention factor of no use", error);
+    return is_positive(t->attention_factor)
+               ? RWK_STATUS_OK
+               : refuse(q, file, "mscale", "gives an attention factor of no use", error);
 }
 
 /* ---- llama3 ---- */
 
-static enum rwk_status check_llama3(const struct rwk_rope_request *q, const char *file, struct rwk_error *error)
+static enum rwk_status check_llama3(const struct rwk_rope_request *q, const char *file,
+                                    struct rwk_error *error)
 {
     if (!is_positive(q->factor))
         return refuse_factor(q, file, error);
@@ -200,14 +220,16 @@ static enum rwk_status check_llama3(const struct rwk_rope_request *q, const char
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_llama3(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                      struct rwk_error *error)
+static enum rwk_status prepare_llama3(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                      const char *file, struct rwk_error *error)
 {
     enum rwk_status status = check_llama3(q, file, error);
     if (status)
         return status;
-    double lo = q->low_freq_factor, hi = q->high_freq_factor, original = (double)q->original_context;
-    float longest = (float)(original / lo), shortest = (float)(original / hi), factor = (float)q->factor;
+    double lo = q->low_freq_factor, hi = q->high_freq_factor,
+           original = (double)q->original_context;
+    float longest = (float)(original / lo), shortest = (float)(original / hi),
+          factor = (float)q->factor;
     plain(t->inv_freq, q->theta, t->n_pairs);
     for (uint32_t m = 0; m < t->n_pairs; m++) {
         float w = t->inv_freq[m], wavelength = 1.0f / w * (float)two_pi;
@@ -222,12 +244,14 @@ static enum rwk_status prepare_llama3(struct rwk_rope_table *t, const struct rwk
 
 /* ---- longrope ---- */
 
-static enum rwk_status divide(float *inv_freq, const struct rwk_rope_request *q, const double *list, uint32_t n,
-                              const char *file, const char *key, struct rwk_error *error)
+static enum rwk_status divide(float *inv_freq, const struct rwk_rope_request *q, const double *list,
+                              uint32_t n, const char *file, const char *key,
+                              struct rwk_error *error)
 {
     uint32_t n_pairs = q->rotary_dim / 2;
     if (n != n_pairs)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, file, key, "holds %u numbers, and %u pairs are rotated", n, n_pairs);
+        return rwk_fail_on(error, RWK_STATUS_RANGE, file, key,
+                           "holds %u numbers, and %u pairs are rotated", n, n_pairs);
     for (uint32_t m = 0; m < n_pairs; m++) {
         if (!is_positive(list[m]))
             return refuse(q, file, key, "must hold positive numbers", error);
@@ -236,17 +260,19 @@ static enum rwk_status divide(float *inv_freq, const struct rwk_rope_request *q,
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status prepare_longrope(struct rwk_rope_table *t, const struct rwk_rope_request *q, const char *file,
-                                        struct rwk_error *error)
+static enum rwk_status prepare_longrope(struct rwk_rope_table *t, const struct rwk_rope_request *q,
+                                        const char *file, struct rwk_error *error)
 {
     if (q->original_context < 2)
         return refuse(q, file, "original_max_position_embeddings", "must be above 1", error);
-    enum rwk_status status = divide(t->inv_freq, q, q->short_factor, q->n_short, file, "short_factor", error);
+    enum rwk_status status =
+        divide(t->inv_freq, q, q->short_factor, q->n_short, file, "short_factor", error);
     if (!status)
         status = divide(t->long_inv_freq, q, q->long_factor, q->n_long, file, "long_factor", error);
     if (status)
         return status;
-    double factor = q->factor ? q->factor : (double)t->max_position_embeddings / (double)q->original_context;
+    double factor =
+        q->factor ? q->factor : (double)t->max_position_embeddings / (double)q->original_context;
     t->factor = factor > 1 ? factor : 1;
     if (!q->attention_factor)
         t->attention_factor = sqrt(1 + log(t->factor) / log((double)q->original_context));

@@ -1,11 +1,15 @@
-/* Sines and cosines added to the token embedding, in the three layouts that checkpoints use (d: hidden size, m < d/2):
+/* Sines and cosines added to the token embedding, in the three layouts that checkpoints use (d:
+ * hidden size, m < d/2):
  *
- *   interleaved  a = p / 10000^(2m/d);                 x[2m] += sin a, x[2m+1] += cos a     Vaswani et al. 2017, 3.5
- *   halves       the same angles;                      x[m] += sin a, x[d/2+m] += cos a     CTRL, Marian
- *   fairseq      a = (p + 2) exp(-m ln 10000/(d/2-1)); x[m] += sin a, x[d/2+m] += cos a     XGLM (two rows are reserved)
+ *   interleaved  a = p / 10000^(2m/d);                   x[2m] += sin a, x[2m+1] += cos a
+ *                (Vaswani et al. 2017, 3.5)
+ *   halves       the same angles;                        x[m] += sin a, x[d/2+m] += cos a
+ *                (CTRL, Marian)
+ *   fairseq      a = (p + 2) exp(-m ln 10000/(d/2-1));   x[m] += sin a, x[d/2+m] += cos a
+ *                (XGLM, whose first two rows are reserved)
  *
- * Frequencies and the product with the position are float32, as the references build their tables; an odd last element gets
- * nothing. */
+ * Frequencies and the product with the position are float32, as the references build their
+ * tables; an odd last element gets nothing. */
 #include "runtime/position/schemes.h"
 
 #include <math.h>
@@ -13,8 +17,9 @@
 
 enum { FAIRSEQ_OFFSET = 2, ANGLES = 64 };
 
-static enum rwk_status prepare(struct rwk_position_plan *plan, const struct rwk_position_request *request,
-                               struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status prepare(struct rwk_position_plan *plan,
+                               const struct rwk_position_request *request, struct rwk_arena *arena,
+                               struct rwk_error *error)
 {
     uint32_t half = plan->hidden_size / 2;
     if (half < 2)
@@ -49,4 +54,6 @@ static void embed(const struct rwk_position_plan *plan, uint64_t position, float
     }
 }
 
-const struct rwk_position_scheme rwk_position_sinusoidal = { .name = "sinusoidal", .prepare = prepare, .embed = embed };
+const struct rwk_position_scheme rwk_position_sinusoidal = { .name = "sinusoidal",
+                                                             .prepare = prepare,
+                                                             .embed = embed };
