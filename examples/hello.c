@@ -36,15 +36,15 @@ int main(int argc, char **argv)
     check(rwk_session_create(&session, model, NULL, &error));
     check(rwk_sampler_create(&sampler, NULL, &error)); /* NULL: the likeliest token each time */
     check(rwk_stream_create(&stream, tokenizer, RWK_DECODE_SKIP_SPECIAL, &error));
-    check(rwk_tokenizer_encode(tokenizer, argv[2], strlen(argv[2]), RWK_ENCODE_ADD_SPECIAL, ids, 256,
-                               NULL, &n, &error));
+    check(rwk_tokenizer_encode(tokenizer, argv[2], strlen(argv[2]), RWK_ENCODE_ADD_SPECIAL, ids,
+                               256, NULL, &n, &error));
     if (n == 0 || n > 256)
         return fprintf(stderr, "hello: the text has %zu tokens\n", n), 1;
 
     check(rwk_session_eval(session, ids, n, 0, NULL, &error));
     for (int i = 0; i < 32; i++) {
-        check(rwk_sampler_sample(sampler, rwk_session_logits(session, n - 1), info.vocab_size, NULL, 0,
-                                 &next, &error));
+        check(rwk_sampler_sample(sampler, rwk_session_logits(session, n - 1), info.vocab_size, NULL,
+                                 0, &next, &error));
         check(rwk_stream_push(stream, next.token, &text, &size, &stopped, &error));
         fwrite(text, 1, size, stdout);
         n = 1;

@@ -20,6 +20,11 @@ def run(*args, program=None, stdin=b'', **more):
     return p.returncode, p.stdout.decode(), p.stderr.decode()
 
 
+def contents(path):
+    with open(path, 'rb') as f:
+        return f.read()
+
+
 def ids_text(ids):
     return ' '.join(map(str, ids))
 
@@ -353,6 +358,16 @@ class Context(Case):
         self.assertRegex(err, r'\Aropewalk: notice: [^\n]*300[^\n]*256\n\Z')
         self.assertEqual(self.done(*args, '--quiet'), out)
 
+    def test_only_a_number_of_tokens_that_was_asked_for_goes_beyond_the_plan(self):
+        ids = ids_text(range(1, 201))
+        code, out, err = run('generate', MODEL, '--ids', ids, '--print-ids', '--ignore-eos')
+        self.assertEqual((code, len(out.split())), (0, 57))
+        self.assertRegex(err, r'\Aropewalk: notice: [^\n]*57 of 128[^\n]*256\n\Z')
+        code, out, err = run('generate', MODEL, '--ids', ids, '--print-ids', '--ignore-eos', '-n', 100)
+        self.assertEqual((code, len(out.split())), (0, 100))
+        self.assertRegex(err, r'\Aropewalk: notice: [^\n]*299[^\n]*256\n\Z')
+        self.done('generate', MODEL, PROMPT, '-n', 2**31 - 1, '--stop', ' ', '--quiet')
+
     def test_scaling_at_load_time_widens_the_context(self):
         ids = ids_text([i % 4096 for i in range(1, 400)])
         self.fails('generate', MODEL, '--ids', ids, '-n', 1, names=[399, 256])
@@ -399,7 +414,7 @@ class Logits(Case):
 
 
 class Tokenize(Case):
-    TEXTS = ['', 'a', '  a', 'Mr. Pickwick — “well”', '\n\n\tx', '歪 🙂', 'naïve café', '"\\/\x01\x7f', 'x' * 500]
+    TEXTS = ['', 'a', '  a', 'Mr. Pickwick — “well”', '\n\n\tx', '歪 🙂', 'naïve café', '"\\/\x01\x7f', 'x' * 500, 'a\u2028b\x85c']
 
     def test_text_survives_there_and_back(self):
         for text in self.TEXTS:
@@ -471,7 +486,7 @@ class Perplexity(Case):
         return json.loads(self.done('perplexity', *args, '--json'))['results']
 
     def n_tokens(self):
-        return len(self.done('tokenize', MODEL, stdin=open(self.text, 'rb').read()).split())
+        return len(self.done('tokenize', MODEL, stdin=contents(self.text)).split())
 
     def test_a_uniform_model_has_the_vocabulary_as_perplexity(self):
         for r in self.results(self.uniform, self.text, '--length', '16,64,256'):
@@ -496,7 +511,7 @@ class Perplexity(Case):
         self.assertEqual((r['windows'], r['tokens']), (1, r['length'] - 1))
 
     def test_it_is_exp_of_the_mean_of_the_logits_own_nll(self):
-        ids = [int(i) for i in self.done('tokenize', MODEL, stdin=open(self.text, 'rb').read()).split()][:20]
+        ids = [int(i) for i in self.done('tokenize', MODEL, stdin=contents(self.text)).split()][:20]
         path = os.path.join(self.tmp, 'l.safetensors')
         self.done('logits', MODEL, '--ids', ids_text(ids), '-o', path)
         values, nll = read_safetensors(path)['logits'][1], 0.0
@@ -539,7 +554,7 @@ class Perplexity(Case):
     def test_csv_holds_what_json_holds(self):
         path = os.path.join(self.tmp, 'p.csv')
         r, = self.results(MODEL, self.text, '--length', 64, '--csv', path)
-        lines = open(path).read().splitlines()
+        lines = contents(path).decode().splitlines()
         self.assertEqual(lines[0], 'model,rope_scaling,length,first_position,last_position,tokens,perplexity')
         self.assertEqual(float(lines[1].split(',')[-1]), r['perplexity'])
         self.assertEqual(len(lines), 2)
@@ -549,14 +564,14 @@ class Perplexity(Case):
         args = ('perplexity', MODEL, self.text, '--length', '32,64', '--plot', path)
         if any(os.access(os.path.join(d, 'gnuplot'), os.X_OK) for d in os.environ['PATH'].split(':')):
             self.done(*args)
-            self.assertIn('<svg', open(path).read())
+            self.assertIn('<svg', contents(path).decode())
         self.fails(*args, names=['gnuplot'], env={'PATH': '/nonexistent'})
         self.fails('perplexity', MODEL, self.text, '--plot', 'x.gif', names=['x.gif'])
 
     def test_a_byte_order_mark_is_no_text(self):
         marked = os.path.join(self.tmp, 'marked')
         with open(marked, 'wb') as f:
-            f.write(b'\xef\xbb\xbf' + open(self.text, 'rb').read())
+            f.write(b'\xef\xbb\xbf' + contents(self.text))
         a, = self.results(MODEL, self.text, '--length', 64)
         b, = self.results(MODEL, marked, '--length', 64)
         self.assertEqual(a['perplexity'], b['perplexity'])

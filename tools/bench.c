@@ -1,10 +1,11 @@
 /* How fast a model runs here: prefill of P tokens and decoding of N, each R times after one pass
  * for warming up, and the medians of the R. Beside them what the work amounts to:
  *
- *   decode   bytes read per token = weights that a token passes through + half of the cache it has grown;
- *            GB/s beside the rate at which all threads together can read memory
- *   prefill  GFLOP/s = 2 * weights of the matrix products * tokens / time (attention's own products are left out, and
- *            the output head counts once: only the last token of a prompt has logits)
+ *   decode   bytes read per token = weights that a token passes through + half of the cache it
+ *            has grown; GB/s beside the rate at which all threads together can read memory
+ *   prefill  GFLOP/s = 2 * weights of the matrix products * tokens / time (attention's own
+ *            products are left out, and the output head counts once: only the last token of a
+ *            prompt has logits)
  *
  * Tables of which a token reads one row only (embeddings, learned positions) are not counted. */
 #include <inttypes.h>
@@ -168,7 +169,8 @@ static double time_decode(struct bench *b)
     check(rwk_session_eval(b->session, b->tokens, 1, 0, NULL, &error), &error);
     double started = now();
     for (uint64_t i = 0; i < b->o->decode_tokens; i++)
-        check(rwk_session_eval(b->session, &b->tokens[i % b->o->prompt_tokens], 1, 0, NULL, &error), &error);
+        check(rwk_session_eval(b->session, &b->tokens[i % b->o->prompt_tokens], 1, 0, NULL, &error),
+              &error);
     return now() - started;
 }
 
@@ -243,9 +245,12 @@ static void print_result(const struct bench *b)
         out_print("load     %9.1f ms\n", b->load_ms);
         out_print("prefill  %9.1f tokens/s (best %.1f) of %" PRIu64 " tokens: %.1f GFLOP/s\n",
                   b->prefill.median, b->prefill.best, o->prompt_tokens, prefill_gflops(b));
-        out_print("decode   %9.1f tokens/s (best %.1f) of %" PRIu64 " tokens: %.1f MB per token, %.1f GB/s; "
-                  "this machine reads %.1f GB/s\n", b->decode.median, b->decode.best, o->decode_tokens,
-                  ((double)b->work.weight_bytes + b->kv_bytes) / 1e6, decode_gb_per_s(b), b->read_gb_per_s);
+        out_print("decode   %9.1f tokens/s (best %.1f) of %" PRIu64
+                  " tokens: %.1f MB per token, %.1f GB/s; "
+                  "this machine reads %.1f GB/s\n",
+                  b->decode.median, b->decode.best, o->decode_tokens,
+                  ((double)b->work.weight_bytes + b->kv_bytes) / 1e6, decode_gb_per_s(b),
+                  b->read_gb_per_s);
         return;
     }
     json_object(&json, NULL);

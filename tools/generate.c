@@ -81,8 +81,10 @@ static void prompt_read(struct generation *g)
         owned = read_whole(o->ids_file, &size);
         ids_parse(&g->prompt, owned, size, o->ids_file);
     } else {
-        const char *text = o->n_arguments > 1 ? o->arguments[1] : (owned = read_whole(NULL, &size));
-        if (!owned)
+        const char *text = o->n_arguments > 1 ? o->arguments[1] : NULL;
+        if (!text)
+            text = owned = read_whole(NULL, &size);
+        else
             size = strlen(text);
         encode(&g->prompt, NULL, g->tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL);
         drop_doubled_bos(g);
@@ -96,8 +98,8 @@ static void prompt_read(struct generation *g)
 
 static bool samples(const struct options *o, const struct rwk_generation_defaults *defaults)
 {
-    static const enum option_id asking[] = { OPTION_TEMPERATURE, OPTION_TOP_K, OPTION_TOP_P, OPTION_MIN_P,
-                                             OPTION_SEED };
+    static const enum option_id asking[] = { OPTION_TEMPERATURE, OPTION_TOP_K, OPTION_TOP_P,
+                                             OPTION_MIN_P, OPTION_SEED };
     if (o->greedy)
         return false;
     for (size_t i = 0; i < COUNT_OF(asking); i++)
@@ -156,14 +158,13 @@ static void generation_session(struct generation *g)
     if (g->prompt.n > limit)
         die("the prompt has %zu tokens, the context %" PRIu64 "%s", g->prompt.n, limit,
             !g->o->context && limit < g->info.context_limit ? " (-c sets another)" : "");
+    /* Tokens asked for in so many words may go beyond what the plan is made for. */
+    if (!g->o->context && options_given(g->o, OPTION_TOKENS) && limit < CONTEXT_BOUND)
+        limit = g->info.context_limit < CONTEXT_BOUND ? g->info.context_limit : CONTEXT_BOUND;
     g->context = g->prompt.n + g->wanted - (g->wanted > 0);
-    /* Tokens asked for in so many words may go beyond what the plan is made for, where no table
-     * ends. */
-    bool beyond = !g->o->context && options_given(g->o, OPTION_TOKENS) && g->info.context_limit == UINT64_MAX;
-    if (g->o->context || (g->context > limit && !beyond))
+    if (g->o->context || g->context > limit)
         g->context = limit;
-    if (g->o->context || beyond)
-        context_notice(&g->info, g->o, g->context);
+    context_notice(&g->info, g->o, g->context);
     progress_start(&progress, "prompt", g->o->quiet);
     session_options(&s, g->o, g->context, g->pool);
     s.progress = progress_update;
@@ -289,8 +290,10 @@ static const char *run(struct generation *g)
     size_t last = g->prompt.n - 1; /* of the latest eval's tokens */
     while (g->ids.n < g->wanted) {
         uint64_t position = rwk_session_position(g->session);
-        check(rwk_sampler_sample(g->sampler, rwk_session_logits(g->session, last), g->info.vocab_size,
-                                 rwk_session_tokens(g->session), position, &sample, &error), &error);
+        check(rwk_sampler_sample(g->sampler, rwk_session_logits(g->session, last),
+                                 g->info.vocab_size, rwk_session_tokens(g->session), position,
+                                 &sample, &error),
+              &error);
         if (is_eos(g, sample.token)) {
             g->stop_token = sample.token;
             return "eos";
@@ -344,8 +347,9 @@ int run_generate(const struct options *o)
         print_result(&g);
     out_flush();
     if (!strcmp(g.stop_reason, "context") && !o->quiet)
-        warn("notice: stopped after %zu of %" PRIu64 " tokens, at the end of the context of %" PRIu64, g.ids.n,
-             g.wanted, g.context);
+        warn("notice: stopped after %zu of %" PRIu64
+             " tokens, at the end of the context of %" PRIu64,
+             g.ids.n, g.wanted, g.context);
     generation_close(&g);
     return EXIT_DONE;
 }

@@ -61,7 +61,8 @@ static void print_tensors(const struct tensor_list *list)
         char shape[128] = "[";
         size_t used = 1;
         for (uint32_t d = 0; d < t.n_dims && used < sizeof shape - 32; d++)
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? ", " : "", t.shape[d]);
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? ", " : "",
+                                     t.shape[d]);
         snprintf(shape + used, sizeof shape - used, "]");
         out_print("%-8s %14" PRIu64 "  %-24s ", rwk_dtype_name(t.dtype), t.n_bytes, shape);
         print_name(t.name);
@@ -119,8 +120,8 @@ static uint64_t number_of(const struct inspected *x, const struct number_row *ro
     return wide;
 }
 
-static void json_numbers(struct json *json, const struct inspected *x, const struct number_row *rows,
-                         size_t n)
+static void json_numbers(struct json *json, const struct inspected *x,
+                         const struct number_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         json_bound(json, rows[i].key, number_of(x, &rows[i]));

@@ -7,8 +7,6 @@
 #include "progress.h"
 #include "tool.h"
 
-#define CONTEXT_BOUND 32768
-
 struct rwk_pool *pool_open(const struct options *options)
 {
     struct rwk_error error = ERROR_INIT;
@@ -19,7 +17,8 @@ struct rwk_pool *pool_open(const struct options *options)
     return pool;
 }
 
-void model_options(struct rwk_model_options *ret, const struct options *options, const char *rope_scaling)
+void model_options(struct rwk_model_options *ret, const struct options *options,
+                   const char *rope_scaling)
 {
     rwk_model_options_init(ret);
     ret->load_mode = options->load;
@@ -35,8 +34,8 @@ const char *rope_scaling_of(const struct options *options)
     return options->rope_scaling.n ? options->rope_scaling.items[0] : NULL;
 }
 
-struct rwk_model *model_open(const char *path, const struct options *options, const char *rope_scaling,
-                             struct rwk_pool *pool)
+struct rwk_model *model_open(const char *path, const struct options *options,
+                             const char *rope_scaling, struct rwk_pool *pool)
 {
     struct rwk_error error = ERROR_INIT;
     struct rwk_model_options o;
@@ -73,15 +72,16 @@ uint64_t context_limit(const struct rwk_model_info *info, const struct options *
     return info->context < CONTEXT_BOUND ? info->context : CONTEXT_BOUND;
 }
 
-void context_notice(const struct rwk_model_info *info, const struct options *options, uint64_t context)
+void context_notice(const struct rwk_model_info *info, const struct options *options,
+                    uint64_t context)
 {
     if (context > info->context && context <= info->context_limit && !options->quiet)
         warn("notice: %" PRIu64 " positions, while this model's are valid up to %" PRIu64, context,
              info->context);
 }
 
-void session_options(struct rwk_session_options *ret, const struct options *options, uint64_t context,
-                     struct rwk_pool *pool)
+void session_options(struct rwk_session_options *ret, const struct options *options,
+                     uint64_t context, struct rwk_pool *pool)
 {
     rwk_session_options_init(ret);
     ret->kv_type = options->kv_type;
@@ -109,10 +109,12 @@ void encode(struct ids *ids, struct rwk_span **ret_spans, const struct rwk_token
      * bytes. */
     reserve(&ids->items, &ids->capacity, size / 2 + 16, sizeof *ids->items);
     if (!ret_spans)
-        check(rwk_tokenizer_encode(tokenizer, text, size, flags, ids->items, ids->capacity, NULL, &n,
-                                   &error), &error);
+        check(rwk_tokenizer_encode(tokenizer, text, size, flags, ids->items, ids->capacity, NULL,
+                                   &n, &error),
+              &error);
     if (ret_spans || n > ids->capacity) {
-        check(rwk_tokenizer_encode(tokenizer, text, size, flags, NULL, 0, NULL, &n, &error), &error);
+        check(rwk_tokenizer_encode(tokenizer, text, size, flags, NULL, 0, NULL, &n, &error),
+              &error);
         reserve(&ids->items, &ids->capacity, n, sizeof *ids->items);
         spans = ret_spans ? allocate(n, sizeof *spans) : NULL;
         check(rwk_tokenizer_encode(tokenizer, text, size, flags, ids->items, n, spans, &n, &error),

@@ -30,7 +30,8 @@ static void read_ids(struct ids *ids, const struct options *o)
 }
 
 static struct rwk_session *evaluate(struct rwk_model *model, const struct rwk_model_info *info,
-                                    const struct ids *ids, const struct options *o, struct rwk_pool *pool)
+                                    const struct ids *ids, const struct options *o,
+                                    struct rwk_pool *pool)
 {
     struct rwk_error error = ERROR_INIT;
     struct rwk_session_options s;

@@ -229,8 +229,8 @@ static void set_count(const struct option_row *row, const char *command, const c
 {
     uint64_t value;
     if (!parse_count(text, end, &value) || value < row->min || value > row->max)
-        usage_error(command, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name,
-                    text, row->min, row->max);
+        usage_error(command, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
+                    row->name, text, row->min, row->max);
     *ret = value;
 }
 
@@ -247,7 +247,8 @@ static void set_counts(const struct option_row *row, const char *command, const 
     } while (*end);
 }
 
-static void set_real(const struct option_row *row, const char *command, const char *text, double *ret)
+static void set_real(const struct option_row *row, const char *command, const char *text,
+                     double *ret)
 {
     double value;
     if (parse_real(text, &value) && value >= row->real_min && value <= row->real_max) {
@@ -260,7 +261,8 @@ static void set_real(const struct option_row *row, const char *command, const ch
     usage_error(command, "--%s: '%s' is not a number from 0 to 1", row->name, text);
 }
 
-static void choice_names(const struct option_row *row, char *buffer, size_t size, const char *between)
+static void choice_names(const struct option_row *row, char *buffer, size_t size,
+                         const char *between)
 {
     size_t used = 0;
     buffer[0] = 0;
@@ -424,8 +426,8 @@ enum { USAGE_COLUMN = 28 }; /* where the help of an option begins */
 
 void options_usage(const struct command *command)
 {
-    out_print("usage: ropewalk %s [options] %s\n\n%s.\n%s\noptions:\n", command->name, command->arguments,
-              command->help, command->notes);
+    out_print("usage: ropewalk %s [options] %s\n\n%s.\n%s\noptions:\n", command->name,
+              command->arguments, command->help, command->notes);
     for (int id = 0; id < N_OPTIONS; id++) {
         const struct option_row *row = &rows[id];
         char names[128], left[192], letter[8] = "    ";

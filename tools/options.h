@@ -81,8 +81,10 @@ struct options {
     const char *const *arguments;
     size_t n_arguments;
 
-    bool help, greedy, ignore_eos, print_ids, jsonl, no_special, plain_special, pieces, tensors, json, quiet;
-    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens, repeat;
+    bool help, greedy, ignore_eos, print_ids, jsonl, no_special, plain_special, pieces, tensors,
+        json, quiet;
+    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens,
+        repeat;
     uint64_t threads, context, chunk, original_context;
     double temperature, top_p, min_p, repetition_penalty, rope_theta;
     const char *ids, *ids_file, *output, *csv, *plot;

@@ -16,7 +16,7 @@ static _Noreturn void out_failed(void) { die("standard output: %s", strerror(err
 
 void out_write(const void *bytes, size_t size)
 {
-    if (fwrite(bytes, 1, size, stdout) != size)
+    if (size && fwrite(bytes, 1, size, stdout) != size)
         out_failed();
 }
 
@@ -77,10 +77,14 @@ const char *format_float(char buffer[NUMBER_SIZE], float value)
 /* Length of the valid UTF-8 sequence at the start of text[0..size), or 0. */
 static size_t utf8_length(const unsigned char *text, size_t size)
 {
-    static const struct { unsigned char first, last, low, high, length; } rows[] = {
-        { 0x00, 0x7f, 0x00, 0xff, 1 }, { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-        { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
-        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+    static const struct {
+        unsigned char first, last, low, high, length;
+    } rows[] = {
+        { 0x00, 0x7f, 0x00, 0xff, 1 }, { 0xc2, 0xdf, 0x80, 0xbf, 2 },
+        { 0xe0, 0xe0, 0xa0, 0xbf, 3 }, { 0xe1, 0xec, 0x80, 0xbf, 3 },
+        { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 },
+        { 0xf4, 0xf4, 0x80, 0x8f, 4 },
     };
     for (size_t r = 0; r < COUNT_OF(rows); r++) {
         if (text[0] < rows[r].first || text[0] > rows[r].last || size < rows[r].length)
@@ -109,9 +113,11 @@ static void json_escaped(const unsigned char *text, size_t size)
         } else if (text[i] < 0x20 || text[i] == 0x7f) {
             out_print("\\u%04x", text[i]);
         } else if (length == 2 && text[i] == 0xc2 && text[i + 1] < 0xa0) {
-            out_print("\\u%04x", text[i + 1]); /* C1 controls: U+0085 ends a line for some readers */
-        } else if (length == 3 && text[i] == 0xe2 && text[i + 1] == 0x80 && (text[i + 2] & 0xfe) == 0xa8) {
-            out_print("\\u20%x", text[i + 2] & 0x3f); /* as the line and paragraph separators do */
+            /* C1 controls: U+0085 ends a line for some readers, as U+2028 and U+2029 do. */
+            out_print("\\u%04x", text[i + 1]);
+        } else if (length == 3 && !memcmp(text + i, "\xe2\x80", 2) &&
+                   (text[i + 2] & 0xfe) == 0xa8) {
+            out_print("\\u20%x", text[i + 2] & 0x3f);
         } else {
             out_write(text + i, length);
         }

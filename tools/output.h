@@ -34,7 +34,8 @@ void json_object(struct json *json, const char *key);
 void json_array(struct json *json, const char *key);
 void json_end(struct json *json, char bracket); /* '}' or ']'; a line break after the outermost */
 void json_text(struct json *json, const char *key, const char *text, size_t size);
-void json_string(struct json *json, const char *key, const char *text); /* NUL-terminated; NULL: null */
+/* NUL-terminated; NULL: null */
+void json_string(struct json *json, const char *key, const char *text);
 void json_count(struct json *json, const char *key, uint64_t value);
 void json_bound(struct json *json, const char *key, uint64_t value);   /* UINT64_MAX: null */
 void json_real(struct json *json, const char *key, double value);      /* not finite: null */

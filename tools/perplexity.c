@@ -22,7 +22,10 @@
 #include "progress.h"
 #include "tool.h"
 
-double perplexity_of(const struct bucket *bucket) { return exp(bucket->nll / (double)bucket->n_tokens); }
+double perplexity_of(const struct bucket *bucket)
+{
+    return exp(bucket->nll / (double)bucket->n_tokens);
+}
 
 /* ---- windows ---- */
 
@@ -159,7 +162,8 @@ static void check_lengths(const struct job *job)
             die("%s: nothing to score: the text has %zu tokens, a window %" PRIu64,
                 o->arguments[o->n_arguments - 1], job->text->n, length < 2 ? 2 : length);
         if (o->stride >= length)
-            die("--stride: %" PRIu64 " is not shorter than a window of %" PRIu64, o->stride, length);
+            die("--stride: %" PRIu64 " is not shorter than a window of %" PRIu64, o->stride,
+                length);
         if (o->context && length > o->context)
             die("--length: %" PRIu64 " is more than the context of %" PRIu64, length, o->context);
     }

@@ -13,7 +13,8 @@ static const char *scaling_name(const struct measurement *m)
 
 /* ---- table ---- */
 
-static int widest(const struct measurements *m, const char *(*name)(const struct measurement *), const char *head)
+static int widest(const struct measurements *m, const char *(*name)(const struct measurement *),
+                  const char *head)
 {
     size_t width = strlen(head);
     for (size_t i = 0; i < m->n; i++)
@@ -31,12 +32,14 @@ static void print_table(const struct measurements *m)
     for (size_t i = 0; i < m->n; i++) {
         const struct measurement *r = &m->items[i];
         out_print("%-*s  %-*s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %12.4f\n", model, r->model,
-                  scaling, scaling_name(r), r->length, r->n_windows, r->all.n_tokens, perplexity_of(&r->all));
+                  scaling, scaling_name(r), r->length, r->n_windows, r->all.n_tokens,
+                  perplexity_of(&r->all));
         for (size_t k = 0; k < r->n_buckets; k++) {
             const struct bucket *b = &r->buckets[k];
             if (b->n_tokens)
                 out_print("%*s positions %6" PRIu64 " to %6" PRIu64 " %10" PRIu64 " %12.4f\n",
-                          model + scaling - 7, "", b->begin, b->end - 1, b->n_tokens, perplexity_of(b));
+                          model + scaling - 7, "", b->begin, b->end - 1, b->n_tokens,
+                          perplexity_of(b));
         }
     }
 }
@@ -140,7 +143,8 @@ static void draw(const struct measurements *m, const struct options *o)
 {
     struct plot plot;
     bool by_position = o->buckets != 0;
-    plot_begin(&plot, o->plot, by_position ? "position in the window" : "length in tokens", "perplexity");
+    plot_begin(&plot, o->plot, by_position ? "position in the window" : "length in tokens",
+               "perplexity");
     for (size_t i = 0; i < m->n; i++) {
         const struct measurement *r = &m->items[i];
         if (by_position || i == 0 || !same_line(r, r - 1))

@@ -81,7 +81,8 @@ static void print_table(const struct rwk_position_table *t)
               format_double(b, t->attention_factor));
     if (t->original_context)
         out_print(", original context %" PRIu64, t->original_context);
-    out_print("\n%6s %16s %16s%s\n", "pair", "inv_freq", "wavelength", t->long_inv_freq ? "    long inv_freq" : "");
+    out_print("\n%6s %16s %16s%s\n", "pair", "inv_freq", "wavelength",
+              t->long_inv_freq ? "    long inv_freq" : "");
     for (uint32_t i = 0; i < t->n_pairs; i++) {
         out_print("%6u %16s %16.1f", i, format_float(a, t->inv_freq[i]),
                   2 * 3.14159265358979323846 / (double)t->inv_freq[i]);
@@ -91,7 +92,8 @@ static void print_table(const struct rwk_position_table *t)
     }
 }
 
-void plan_print(const struct rwk_position_plan *plan, const struct rwk_position_info *info, bool tables)
+void plan_print(const struct rwk_position_plan *plan, const struct rwk_position_info *info,
+                bool tables)
 {
     char number[NUMBER_SIZE];
     out_print("%-20s %s\n%-20s %s\n", "family", info->family, "positions", info->scheme);

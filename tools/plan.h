@@ -11,7 +11,8 @@ void plan_open(struct rwk_position_plan **ret_plan, struct rwk_position_info *re
                const struct options *options);
 void plan_print_json(const struct rwk_position_plan *plan, const struct rwk_position_info *info);
 /* Family, scheme and bounds; with `tables` also every frequency or slope. */
-void plan_print(const struct rwk_position_plan *plan, const struct rwk_position_info *info, bool tables);
+void plan_print(const struct rwk_position_plan *plan, const struct rwk_position_info *info,
+                bool tables);
 /* One line: label and number, or "without bound" for UINT64_MAX. */
 void print_bound(const char *label, uint64_t value);
 

@@ -80,7 +80,7 @@ void plot_end(struct plot *plot)
         die("%s: gnuplot could not be started", plot->path);
     fprintf(gnuplot, "set terminal %s noenhanced\nset output ", terminal_of(plot->path));
     quote(gnuplot, plot->path);
-    fprintf(gnuplot, "\nset xlabel '%s'\nset ylabel '%s'\nset key outside below\nset grid\n"
+    fprintf(gnuplot, "\nset xlabel '%s'\nset ylabel '%s'\nset key above\nset grid\n"
             "plot %s\n%se\n", plot->x_label, plot->y_label, plot->titles, plot->data);
     if (pclose(gnuplot) != 0)
         die("%s: gnuplot could not draw it", plot->path);

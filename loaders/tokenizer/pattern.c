@@ -131,7 +131,7 @@ void rwk_pattern_free(struct rwk_pattern *p)
 static void find_literal(const struct rwk_pattern *p, const char *text, size_t size, struct rwk_buffer *matches)
 {
     const char *at = text, *end = text + size;
-    while (p->literal_size && (at = memmem(at, (size_t)(end - at), p->literal, p->literal_size))) {
+    while (size && p->literal_size && (at = memmem(at, (size_t)(end - at), p->literal, p->literal_size))) {
         struct rwk_slice s = { (size_t)(at - text), (size_t)(at - text) + p->literal_size };
         rwk_buffer_append(matches, &s, sizeof s);
         at += p->literal_size;

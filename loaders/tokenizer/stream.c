@@ -134,7 +134,8 @@ static enum rwk_status advance(struct rwk_stream *s, bool final, struct rwk_erro
     if (!status && (final || !ends_open(s, &after)) && after.size >= before.size) {
         rwk_buffer_append(&s->text, after.data + before.size, after.size - before.size);
         size_t keep = n - s->shown > CONTEXT ? n - s->shown : n < CONTEXT ? n : CONTEXT;
-        memmove(s->window.data, s->window.data + (n - keep) * sizeof *ids, keep * sizeof *ids);
+        if (keep)
+            memmove(s->window.data, s->window.data + (n - keep) * sizeof *ids, keep * sizeof *ids);
         s->window.size = keep * sizeof *ids;
         s->shown = keep;
         if (s->text.failed)
