@@ -225,6 +225,56 @@ START_TEST(scalings_chosen_at_load_time_are_the_references)
 }
 END_TEST
 
+/* A host's allocator that counts. */
+struct counter {
+    size_t calls, now;
+};
+
+static void *counting_alloc(void *user_data, size_t size, size_t alignment)
+{
+    struct counter *c = user_data;
+    void *p = NULL;
+    c->calls++;
+    c->now += size;
+    return posix_memalign(&p, alignment, size) == 0 ? p : NULL;
+}
+
+static void counting_free(void *user_data, void *pointer, size_t size)
+{
+    ((struct counter *)user_data)->now -= size;
+    free(pointer);
+}
+
+/* Every layer of this checkpoint slides, so its cache is the window and one pass, however long the sequence. */
+START_TEST(a_window_model_decodes_ten_thousand_tokens_in_constant_memory)
+{
+    struct counter counter = { 0 };
+    struct rwk_allocator allocator = { counting_alloc, counting_free, &counter };
+    struct rwk_session_options options;
+    struct rwk_memory_plan plan = { .size = sizeof plan }, longer = { .size = sizeof longer };
+    struct rwk_model *model = open_case("mistral-window", NULL);
+    rwk_session_options_init(&options);
+    options.allocator = &allocator;
+    options.chunk = 64;
+    options.context = 1000;
+    ck_assert_int_eq(rwk_session_plan(model, &options, &plan, NULL), RWK_STATUS_OK);
+    options.context = 10064;
+    ck_assert_int_eq(rwk_session_plan(model, &options, &longer, NULL), RWK_STATUS_OK);
+    ck_assert_uint_lt(longer.kv_bytes, plan.kv_bytes + 10064 / 64 * 64); /* more page-table entries, no more pages */
+    struct rwk_session *session = open_session(model, &options);
+    size_t calls = counter.calls, now = counter.now;
+    for (uint32_t i = 0; i < 10000; i++) {
+        uint32_t token = 3 + i * 7 % 90;
+        ck_assert_int_eq(rwk_session_eval(session, &token, 1, 0, NULL, NULL), RWK_STATUS_OK);
+    }
+    ck_assert_uint_eq(counter.calls, calls); /* decoding allocates nothing */
+    ck_assert_uint_eq(counter.now, now);
+    rwk_session_close(&session);
+    ck_assert_uint_eq(counter.now, 0);
+    rwk_model_close(&model);
+}
+END_TEST
+
 static int by_name(const void *a, const void *b) { return strcmp(a, b); }
 
 int main(void)
@@ -247,6 +297,7 @@ int main(void)
     tcase_add_loop_test(tcase, bits_do_not_depend_on_threads_or_chunks, 0, n_cases);
     tcase_add_loop_test(tcase, scalings_chosen_at_load_time_are_the_references, 0,
                         (int)(sizeof scalings / sizeof *scalings));
+    tcase_add_test(tcase, a_window_model_decodes_ten_thousand_tokens_in_constant_memory);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
