@@ -142,3 +142,9 @@ const struct rwk_node *rwk_tree_find(const struct rwk_node *node, const char *pa
     }
     return node;
 }
+
+bool rwk_tree_flag(const struct rwk_node *node, const char *key, bool fallback)
+{
+    const struct rwk_node *m = rwk_tree_member(node, key);
+    return m && m->type != RWK_JSON_NULL ? m->type == RWK_JSON_TRUE : fallback;
+}

@@ -31,4 +31,7 @@ const struct rwk_node *rwk_tree_find(const struct rwk_node *node, const char *pa
 /* The same by exact key, which may hold dots. */
 const struct rwk_node *rwk_tree_member(const struct rwk_node *node, const char *key);
 
+/* A boolean member; `fallback` where it is missing or null, false where it is anything but true. */
+bool rwk_tree_flag(const struct rwk_node *node, const char *key, bool fallback);
+
 #endif

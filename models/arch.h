@@ -62,10 +62,7 @@ enum rwk_key_type {
     RWK_KEY_ONLY_BOOL    /* the same for a boolean; null counts as absent */
 };
 
-enum {
-    RWK_REQUIRED = 1,
-    RWK_NULL_IS_OFF = 2 /* a key that is there and null means 0, not the fallback */
-};
+enum { RWK_NULL_IS_OFF = 1 }; /* a key that is there and null means 0, not the fallback */
 
 /* One config key. `keys`: alternatives separated by '|', the first that is present and not null counts; dots descend into
  * objects. */

@@ -1,8 +1,6 @@
 /* BioGPT: pre-norm with biases everywhere, scaled embeddings, learned positions from row 2 on. */
 #include "models/families.h"
 
-#include <math.h>
-
 static const struct rwk_config_row config[] = {
     { "num_hidden_layers", RWK_KEY_U32, RWK_FIELD(n_layers), 0, 24, 1, RWK_MAX_LAYERS },
     { "hidden_size", RWK_KEY_U32, RWK_FIELD(hidden_size), 0, 1024, 1, RWK_MAX_WIDTH },
@@ -12,7 +10,7 @@ static const struct rwk_config_row config[] = {
     { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 1024, 1, RWK_MAX_POSITIONS },
     RWK_ACTIVATION_ROW("hidden_act"),
     RWK_EPS_ROW("layer_norm_eps", 1e-12),
-    RWK_FLAG_ROW("scale_embedding", 0, 1),
+    RWK_FLAG_ROW("scale_embedding", RWK_FLAG_SCALE_EMBEDDING, 1),
     RWK_TIED_ROW(1),
     { 0 },
 };
@@ -21,24 +19,9 @@ static const struct rwk_weight_row weights[] = {
     RWK_EMBED_ROW("embed_tokens.weight"),
     RWK_POSITION_ROW("embed_positions.weight"),
     RWK_HEAD_ROW("output_projection.weight|lm_head.weight"),
-    RWK_NORM("layer_norm", RWK_V_FINAL_NORM, 0),
-    RWK_QKVO_ROWS("layers.%u.self_attn.", "out_proj"),
-    RWK_NORM("layers.%u.self_attn_layer_norm", RWK_V_ATTN_NORM, 0),
-    RWK_NORM("layers.%u.final_layer_norm", RWK_V_FFN_NORM, 0),
-    RWK_FFN_ROWS("layers.%u.fc1", "layers.%u.fc2"),
+    RWK_FAIRSEQ_WEIGHT_ROWS,
     { 0 },
 };
-
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
-{
-    (void)config_root;
-    (void)file;
-    (void)error;
-    if (facts->flag[0])
-        facts->embed_scale = sqrt(facts->hidden_size);
-    return RWK_STATUS_OK;
-}
 
 const struct rwk_arch rwk_arch_biogpt = {
     .name = "biogpt",
@@ -49,5 +32,5 @@ const struct rwk_arch rwk_arch_biogpt = {
                 .request = { .learned_offset = 2 } },
     .config = config,
     .weights = weights,
-    .finish = finish,
+    .finish = rwk_finish_scale_embedding,
 };

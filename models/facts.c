@@ -109,11 +109,6 @@ static enum rwk_status read_row(struct rwk_facts *facts, const struct rwk_config
     void *field = (char *)facts + row->field;
     bool null;
     const struct rwk_node *node = find_key(config, row->keys, key, sizeof key, &null);
-    if (!node && row->flags & RWK_REQUIRED) {
-        const char *names = row->keys;
-        next_name(&names, key, sizeof key);
-        return rwk_fail_on(error, RWK_STATUS_FORMAT, file, key, "the key is missing");
-    }
     if (!node) {
         set_value(row, null && row->flags & RWK_NULL_IS_OFF ? 0 : row->fallback, field);
         return RWK_STATUS_OK;

@@ -98,4 +98,56 @@
 #define RWK_PLAIN_SCALES .embed_scale = 1, .residual_scale = 1, .logit_scale = 1
 #define RWK_PRE_NORMS RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM
 
+/* ---- what a few families share with each other ---- */
+
+/* LLaMA to the letter. */
+#define RWK_LLAMA_WEIGHT_ROWS \
+    RWK_LLAMA_EMBED_ROWS, \
+    RWK_LLAMA_ATTENTION_ROWS, \
+    RWK_LLAMA_FFN_ROWS, \
+    RWK_LLAMA_PRE_NORM_ROWS
+
+/* Qwen2 and 3: windows from a layer on, if they are used at all. */
+enum { RWK_FLAG_USE_WINDOW = 0, RWK_NUMBER_MAX_WINDOW_LAYERS = 0 };
+#define RWK_QWEN_ROWS \
+    RWK_ACTIVATION_ROW("hidden_act"), \
+    RWK_EPS_ROW("rms_norm_eps", 1e-6), \
+    RWK_WINDOW_ROW(4096), \
+    RWK_FLAG_ROW("use_sliding_window", RWK_FLAG_USE_WINDOW, 0), \
+    RWK_NUMBER_ROW("max_window_layers", number[RWK_NUMBER_MAX_WINDOW_LAYERS], 28, 0, 1e9), \
+    RWK_TIED_ROW(0)
+enum rwk_status rwk_finish_qwen(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
+                                struct rwk_error *error);
+
+/* Gemma 2 and 3: norms before and after both sub-blocks. `scalar`: the number that query_pre_attn_scalar goes to. */
+#define RWK_GEMMA_ROWS(scalar) \
+    RWK_ACTIVATION_ROW("hidden_activation"), \
+    RWK_EPS_ROW("rms_norm_eps", 1e-6), \
+    RWK_NUMBER_ROW("query_pre_attn_scalar", number[scalar], 256, 1e-9, 1e9), \
+    RWK_WINDOW_ROW(4096), \
+    RWK_TIED_ROW(1), \
+    { "use_bidirectional_attention", RWK_KEY_ONLY_BOOL, 0, 0, 0, 0, 0 }
+#define RWK_GEMMA_WEIGHT_ROWS \
+    RWK_LLAMA_EMBED_ROWS, \
+    RWK_LLAMA_ATTENTION_ROWS, \
+    RWK_LLAMA_FFN_ROWS, \
+    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_ATTN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.pre_feedforward_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.post_feedforward_layernorm.weight", RWK_V_FFN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT)
+#define RWK_GEMMA_TRAITS \
+    RWK_LLAMA_TRAITS, .activation = RWK_ACT_GELU_TANH, .norm_weight_offset = 1, \
+                .norms = RWK_PRE_NORMS | RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST
+
+/* XGLM and BioGPT, which came from fairseq. */
+enum { RWK_FLAG_SCALE_EMBEDDING = 0 };
+#define RWK_FAIRSEQ_WEIGHT_ROWS \
+    RWK_NORM("layer_norm", RWK_V_FINAL_NORM, 0), \
+    RWK_QKVO_ROWS("layers.%u.self_attn.", "out_proj"), \
+    RWK_NORM("layers.%u.self_attn_layer_norm", RWK_V_ATTN_NORM, 0), \
+    RWK_NORM("layers.%u.final_layer_norm", RWK_V_FFN_NORM, 0), \
+    RWK_FFN_ROWS("layers.%u.fc1", "layers.%u.fc2")
+enum rwk_status rwk_finish_scale_embedding(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
+                                           struct rwk_error *error);
+
 #endif

@@ -7,25 +7,14 @@ enum { QUERY_SCALAR };
 
 static const struct rwk_config_row config[] = {
     RWK_SHAPE_ROWS(26, 2304, 8, 4, 256, 9216, 256000, 8192),
-    RWK_ACTIVATION_ROW("hidden_activation"),
-    RWK_EPS_ROW("rms_norm_eps", 1e-6),
-    RWK_NUMBER_ROW("query_pre_attn_scalar", number[QUERY_SCALAR], 256, 1e-9, 1e9),
-    RWK_WINDOW_ROW(4096),
-    RWK_TIED_ROW(1),
-    { "use_bidirectional_attention", RWK_KEY_ONLY_BOOL, 0, 0, 0, 0, 0 },
+    RWK_GEMMA_ROWS(QUERY_SCALAR),
     { "attn_logit_softcapping", RWK_KEY_F64, RWK_FIELD(attention_softcap), RWK_NULL_IS_OFF, 50, 1e-9, 1e9 },
     { "final_logit_softcapping", RWK_KEY_F64, RWK_FIELD(logit_softcap), RWK_NULL_IS_OFF, 30, 1e-9, 1e9 },
     { 0 },
 };
 
 static const struct rwk_weight_row weights[] = {
-    RWK_LLAMA_EMBED_ROWS,
-    RWK_LLAMA_ATTENTION_ROWS,
-    RWK_LLAMA_FFN_ROWS,
-    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT),
-    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_ATTN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT),
-    RWK_VECTOR("layers.%u.pre_feedforward_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT),
-    RWK_VECTOR("layers.%u.post_feedforward_layernorm.weight", RWK_V_FFN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT),
+    RWK_GEMMA_WEIGHT_ROWS,
     { 0 },
 };
 
@@ -44,8 +33,7 @@ const struct rwk_arch rwk_arch_gemma2 = {
     .name = "gemma2",
     .model_types = "gemma2",
     .prefix = "model.",
-    .traits = { RWK_LLAMA_TRAITS, .activation = RWK_ACT_GELU_TANH, .norm_weight_offset = 1,
-                .norms = RWK_PRE_NORMS | RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST },
+    .traits = { RWK_GEMMA_TRAITS },
     .config = config,
     .weights = weights,
     .finish = finish,

@@ -1,36 +1,16 @@
 /* Qwen1.5, Qwen2, Qwen2.5: LLaMA with biases on q, k and v. Layers from max_window_layers on slide where use_sliding_window is set. */
 #include "models/families.h"
 
-enum { USE_WINDOW = 0, MAX_WINDOW_LAYERS = 0 };
-
 static const struct rwk_config_row config[] = {
     RWK_SHAPE_ROWS(32, 4096, 32, 32, 0, 22016, 151936, 32768),
-    RWK_ACTIVATION_ROW("hidden_act"),
-    RWK_EPS_ROW("rms_norm_eps", 1e-6),
-    RWK_WINDOW_ROW(4096),
-    RWK_FLAG_ROW("use_sliding_window", USE_WINDOW, 0),
-    RWK_NUMBER_ROW("max_window_layers", number[MAX_WINDOW_LAYERS], 28, 0, 1e9),
-    RWK_TIED_ROW(0),
+    RWK_QWEN_ROWS,
     { 0 },
 };
 
 static const struct rwk_weight_row weights[] = {
-    RWK_LLAMA_EMBED_ROWS,
-    RWK_LLAMA_ATTENTION_ROWS,
-    RWK_LLAMA_FFN_ROWS,
-    RWK_LLAMA_PRE_NORM_ROWS,
+    RWK_LLAMA_WEIGHT_ROWS,
     { 0 },
 };
-
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
-{
-    const uint64_t window = facts->flag[USE_WINDOW] ? facts->window : 0;
-    facts->window = window;
-    for (uint32_t l = 0; l < facts->n_layers; l++)
-        facts->layers[l].window = l >= facts->number[MAX_WINDOW_LAYERS] ? window : 0;
-    return rwk_facts_windows_from_layer_types(facts, config_root, file, error);
-}
 
 const struct rwk_arch rwk_arch_qwen2 = {
     .name = "qwen2",
@@ -39,5 +19,5 @@ const struct rwk_arch rwk_arch_qwen2 = {
     .traits = { RWK_LLAMA_TRAITS },
     .config = config,
     .weights = weights,
-    .finish = finish,
+    .finish = rwk_finish_qwen,
 };

@@ -15,10 +15,7 @@ static const struct rwk_config_row config[] = {
 };
 
 static const struct rwk_weight_row weights[] = {
-    RWK_LLAMA_EMBED_ROWS,
-    RWK_LLAMA_ATTENTION_ROWS,
-    RWK_LLAMA_FFN_ROWS,
-    RWK_LLAMA_PRE_NORM_ROWS,
+    RWK_LLAMA_WEIGHT_ROWS,
     { 0 },
 };
 

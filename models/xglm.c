@@ -1,8 +1,6 @@
 /* XGLM: pre-norm with biases everywhere, scaled embeddings, sinusoidal positions in the fairseq layout. */
 #include "models/families.h"
 
-#include <math.h>
-
 static const struct rwk_config_row config[] = {
     { "num_layers|num_hidden_layers", RWK_KEY_U32, RWK_FIELD(n_layers), 0, 24, 1, RWK_MAX_LAYERS },
     { "d_model|hidden_size", RWK_KEY_U32, RWK_FIELD(hidden_size), 0, 1024, 1, RWK_MAX_WIDTH },
@@ -11,7 +9,7 @@ static const struct rwk_config_row config[] = {
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 256008, 1, INT32_MAX },
     { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1, RWK_MAX_POSITIONS },
     RWK_ACTIVATION_ROW("activation_function"),
-    RWK_FLAG_ROW("scale_embedding", 0, 1),
+    RWK_FLAG_ROW("scale_embedding", RWK_FLAG_SCALE_EMBEDDING, 1),
     RWK_TIED_ROW(1),
     { 0 },
 };
@@ -19,24 +17,9 @@ static const struct rwk_config_row config[] = {
 static const struct rwk_weight_row weights[] = {
     RWK_EMBED_ROW("embed_tokens.weight"),
     RWK_HEAD_ROW("lm_head.weight"),
-    RWK_NORM("layer_norm", RWK_V_FINAL_NORM, 0),
-    RWK_QKVO_ROWS("layers.%u.self_attn.", "out_proj"),
-    RWK_NORM("layers.%u.self_attn_layer_norm", RWK_V_ATTN_NORM, 0),
-    RWK_NORM("layers.%u.final_layer_norm", RWK_V_FFN_NORM, 0),
-    RWK_FFN_ROWS("layers.%u.fc1", "layers.%u.fc2"),
+    RWK_FAIRSEQ_WEIGHT_ROWS,
     { 0 },
 };
-
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
-{
-    (void)config_root;
-    (void)file;
-    (void)error;
-    if (facts->flag[0])
-        facts->embed_scale = sqrt(facts->hidden_size);
-    return RWK_STATUS_OK;
-}
 
 const struct rwk_arch rwk_arch_xglm = {
     .name = "xglm",
@@ -47,5 +30,5 @@ const struct rwk_arch rwk_arch_xglm = {
                 .request = { .sinusoid = RWK_SINUSOID_FAIRSEQ } },
     .config = config,
     .weights = weights,
-    .finish = finish,
+    .finish = rwk_finish_scale_embedding,
 };

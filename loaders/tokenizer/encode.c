@@ -165,8 +165,7 @@ static bool is_space_at(const char *p, const char *end, size_t *ret_size)
 {
     uint32_t c;
     *ret_size = rwk_utf8_next(p, end, &c);
-    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return rwk_is_space(c);
 }
 
 /* Word characters matter for single_word: letters, digits, underscore, and everything beyond ASCII but blanks and the

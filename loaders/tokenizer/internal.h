@@ -52,6 +52,13 @@ size_t rwk_utf8_put(char *p, uint32_t code);
 /* Length of the valid character at p, 0 if there is none; *ret_incomplete: the text ends inside a character. */
 size_t rwk_utf8_valid(const char *p, size_t left, bool *ret_incomplete);
 
+/* Unicode's White_Space. */
+static inline bool rwk_is_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
 /* ---- patterns ---- */
 
 struct rwk_pattern;

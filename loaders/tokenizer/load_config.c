@@ -33,21 +33,15 @@ static const struct rwk_node *token(const struct rwk_node *root, const char *key
     return node && node->type == RWK_JSON_STRING ? node : NULL;
 }
 
-static bool flag(const struct rwk_node *node, const char *key, bool fallback)
-{
-    const struct rwk_node *m = rwk_tree_member(node, key);
-    return m && m->type != RWK_JSON_NULL ? m->type == RWK_JSON_TRUE : fallback;
-}
-
 static const char *const roles[] = { [RWK_SPECIAL_BOS] = "bos_token", [RWK_SPECIAL_EOS] = "eos_token",
                                      [RWK_SPECIAL_UNK] = "unk_token", [RWK_SPECIAL_PAD] = "pad_token" };
 
 static enum rwk_status put(struct rwk_tokenizer *t, const char *text, size_t size, uint32_t id, const struct rwk_node *flags,
                            bool special, struct rwk_error *error)
 {
-    struct rwk_added a = { .text = text, .size = (uint32_t)size, .id = id, .special = flag(flags, "special", special),
-                           .single_word = flag(flags, "single_word", false), .lstrip = flag(flags, "lstrip", false),
-                           .rstrip = flag(flags, "rstrip", false) };
+    struct rwk_added a = { .text = text, .size = (uint32_t)size, .id = id, .special = rwk_tree_flag(flags, "special", special),
+                           .single_word = rwk_tree_flag(flags, "single_word", false), .lstrip = rwk_tree_flag(flags, "lstrip", false),
+                           .rstrip = rwk_tree_flag(flags, "rstrip", false) };
     return rwk_added_put(t, &a, error);
 }
 
@@ -94,7 +88,7 @@ static enum rwk_status add_ends(struct rwk_tokenizer *t, const struct rwk_node *
     } rows[] = { { "add_bos_token", RWK_SPECIAL_BOS, t->spm, &t->prefix_ids, &t->n_prefix },
                  { "add_eos_token", RWK_SPECIAL_EOS, false, &t->suffix_ids, &t->n_suffix } };
     for (int i = 0; i < 2; i++) {
-        if (!flag(config, rows[i].key, rows[i].fallback) || t->special[rows[i].role] == RWK_TOKEN_NONE)
+        if (!rwk_tree_flag(config, rows[i].key, rows[i].fallback) || t->special[rows[i].role] == RWK_TOKEN_NONE)
             continue;
         uint32_t *ids = rwk_alloc(&t->memory, sizeof *ids);
         if (!ids)

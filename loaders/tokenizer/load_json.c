@@ -75,12 +75,6 @@ static enum rwk_status tree_of(const struct loader *l, const struct member *m, c
     return status;
 }
 
-static bool flag(const struct rwk_node *node, const char *key, bool fallback)
-{
-    const struct rwk_node *m = rwk_tree_member(node, key);
-    return m && m->type != RWK_JSON_NULL ? m->type == RWK_JSON_TRUE : fallback;
-}
-
 static const char *text_of(const struct rwk_node *node, const char *key, const char *fallback, size_t *ret_size)
 {
     const struct rwk_node *m = rwk_tree_member(node, key);
@@ -428,7 +422,7 @@ static enum rwk_status read_normalizer(const struct loader *l, const struct rwk_
                                  .option = simple[i].option }, l->error);
     if (strcmp(type, "Strip") == 0) {
         step = (struct rwk_step){ .kind = RWK_STEP_STRIP,
-                                  .option = flag(node, "strip_left", true) | flag(node, "strip_right", true) << 1 };
+                                  .option = rwk_tree_flag(node, "strip_left", true) | rwk_tree_flag(node, "strip_right", true) << 1 };
     } else if (strcmp(type, "Prepend") == 0) {
         step.kind = RWK_STEP_PREPEND;
         step.content = text_of(node, "prepend", "", &step.content_size);
@@ -442,12 +436,12 @@ static enum rwk_status read_normalizer(const struct loader *l, const struct rwk_
             return RWK_STATUS_OK; /* an empty map */
     } else if (strcmp(type, "BertNormalizer") == 0) {
         const struct rwk_node *accents = rwk_tree_member(node, "strip_accents");
-        bool lower = flag(node, "lowercase", true);
+        bool lower = rwk_tree_flag(node, "lowercase", true);
         bool strip = accents && accents->type != RWK_JSON_NULL ? accents->type == RWK_JSON_TRUE : lower;
         const struct rwk_step steps[] = { { .kind = RWK_STEP_BERT_CLEAN }, { .kind = RWK_STEP_BERT_CHINESE },
             { .kind = RWK_STEP_UNICODE, .option = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE }, { .kind = RWK_STEP_STRIP_ACCENTS },
             { .kind = RWK_STEP_LOWER } };
-        const bool wanted[] = { flag(node, "clean_text", true), flag(node, "handle_chinese_chars", true), strip, strip, lower };
+        const bool wanted[] = { rwk_tree_flag(node, "clean_text", true), rwk_tree_flag(node, "handle_chinese_chars", true), strip, strip, lower };
         for (size_t i = 0; i < 5 && !status; i++)
             if (wanted[i])
                 status = rwk_steps_add(l->t, &l->t->normalizer, steps[i], l->error);
@@ -491,7 +485,7 @@ static enum rwk_prepend read_prepend(const struct rwk_node *node)
     size_t n;
     const char *scheme = text_of(node, "prepend_scheme", NULL, &n);
     if (!scheme)
-        return flag(node, "add_prefix_space", true) ? RWK_PREPEND_ALWAYS : RWK_PREPEND_NEVER;
+        return rwk_tree_flag(node, "add_prefix_space", true) ? RWK_PREPEND_ALWAYS : RWK_PREPEND_NEVER;
     return strcmp(scheme, "first") == 0 ? RWK_PREPEND_FIRST : strcmp(scheme, "never") == 0 ? RWK_PREPEND_NEVER
                                                                                          : RWK_PREPEND_ALWAYS;
 }
@@ -501,7 +495,7 @@ static enum rwk_status read_metaspace(const struct loader *l, const struct rwk_n
     struct rwk_step step = { .kind = RWK_STEP_METASPACE, .option = read_prepend(node) };
     step.content = text_of(node, "replacement", "\xe2\x96\x81", &step.content_size);
     enum rwk_status status = rwk_steps_add(l->t, &l->t->splitter, step, l->error);
-    return !status && flag(node, "split", true) ? add_split(l, step.content, true, RWK_MERGED_WITH_NEXT, false) : status;
+    return !status && rwk_tree_flag(node, "split", true) ? add_split(l, step.content, true, RWK_MERGED_WITH_NEXT, false) : status;
 }
 
 static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct rwk_node *node)
@@ -510,7 +504,7 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
     enum rwk_status status;
     int behaviour;
     if (strcmp(type, "ByteLevel") == 0)
-        return rwk_add_byte_level(l->t, flag(node, "add_prefix_space", true), flag(node, "use_regex", true), l->file, l->error);
+        return rwk_add_byte_level(l->t, rwk_tree_flag(node, "add_prefix_space", true), rwk_tree_flag(node, "use_regex", true), l->file, l->error);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(l, node);
     if (strcmp(type, "Whitespace") == 0)
@@ -518,7 +512,7 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_split(l, "\\s", false, RWK_REMOVED, false);
     if (strcmp(type, "Digits") == 0)
-        return add_split(l, "\\p{N}", false, flag(node, "individual_digits", false) ? RWK_ISOLATED : RWK_CONTIGUOUS, false);
+        return add_split(l, "\\p{N}", false, rwk_tree_flag(node, "individual_digits", false) ? RWK_ISOLATED : RWK_CONTIGUOUS, false);
     if (strcmp(type, "Punctuation") == 0) {
         status = read_behaviour(l, node, RWK_ISOLATED, &behaviour);
         return status ? status : add_split(l, PUNCTUATION, false, behaviour, false);
@@ -532,7 +526,7 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
         return add_split(l, text_of(node, "delimiter", " ", &n), true, RWK_REMOVED, false);
     }
     if (strcmp(type, "Split") == 0) {
-        struct rwk_step step = { .kind = RWK_STEP_SPLIT, .invert = flag(node, "invert", false) };
+        struct rwk_step step = { .kind = RWK_STEP_SPLIT, .invert = rwk_tree_flag(node, "invert", false) };
         status = read_behaviour(l, node, RWK_ISOLATED, &step.option);
         if (!status)
             status = read_pattern(l, node, &step.pattern);
@@ -555,10 +549,10 @@ static enum rwk_status read_added(const struct loader *l, const struct rwk_node 
         const char *content = text_of(node, "content", NULL, &n);
         if (!content)
             return malformed(l, "added_tokens", "an entry has no content");
-        struct rwk_added a = { .text = content, .size = (uint32_t)n, .single_word = flag(node, "single_word", false),
-                               .lstrip = flag(node, "lstrip", false), .rstrip = flag(node, "rstrip", false),
-                               .special = flag(node, "special", false) };
-        a.normalized = flag(node, "normalized", !a.special);
+        struct rwk_added a = { .text = content, .size = (uint32_t)n, .single_word = rwk_tree_flag(node, "single_word", false),
+                               .lstrip = rwk_tree_flag(node, "lstrip", false), .rstrip = rwk_tree_flag(node, "rstrip", false),
+                               .special = rwk_tree_flag(node, "special", false) };
+        a.normalized = rwk_tree_flag(node, "normalized", !a.special);
         const struct rwk_node *id = rwk_tree_member(node, "id");
         bool given = id && id->is_integer && id->integer >= 0 && id->integer < INT32_MAX;
         a.id = given ? (uint32_t)id->integer : next;
@@ -675,7 +669,7 @@ static enum rwk_status read_decoder(const struct loader *l, const struct rwk_nod
     } else if (strcmp(type, "WordPiece") == 0) {
         step.kind = RWK_DECODE_WORDPIECE;
         step.from = text_of(node, "prefix", "##", &step.from_size);
-        step.option = flag(node, "cleanup", true);
+        step.option = rwk_tree_flag(node, "cleanup", true);
     } else if (strcmp(type, "Fuse") != 0) {
         return unsupported(l, "decoder", type);
     }

@@ -27,7 +27,7 @@ struct symbol {
     uint32_t previous, next; /* UINT32_MAX: none */
 };
 
-enum { NONE = -1, SHORT_WORD = 24 };
+enum { SHORT_WORD = 24 }; /* symbols up to which scanning anew is quicker than a heap */
 
 struct candidate {
     uint32_t rank, left, right_id, left_id, result;
@@ -38,7 +38,7 @@ struct word {
     struct symbol *symbols;
     uint32_t n;
     struct candidate *heap;
-    size_t heap_size, heap_capacity;
+    size_t heap_size;
     struct rwk_buffer heap_memory;
 };
 

@@ -4,13 +4,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Rust's char::is_whitespace: White_Space. */
-static bool is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
 static bool is_mark(uint32_t c) { return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN; }
 
 static bool is_ascii(const struct rwk_text *t)
@@ -120,7 +113,7 @@ static size_t bert_clean(uint32_t c, char out[16])
 {
     if (c == 0 || c == 0xfffd)
         return 0;
-    if (is_space(c))
+    if (rwk_is_space(c))
         return out[0] = ' ', 1;
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
     return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO ||
@@ -155,7 +148,7 @@ static void strip(const struct rwk_step *step, const struct rwk_text *from, stru
     uint32_t code;
     while (step->option & 1 && begin < end) {
         size_t n = rwk_utf8_next(text + begin, text + end, &code);
-        if (!is_space(code))
+        if (!rwk_is_space(code))
             break;
         begin += n;
     }
@@ -164,7 +157,7 @@ static void strip(const struct rwk_step *step, const struct rwk_text *from, stru
         while (at > begin && ((unsigned char)text[at] & 0xc0) == 0x80)
             at--;
         rwk_utf8_next(text + at, text + end, &code);
-        if (!is_space(code))
+        if (!rwk_is_space(code))
             break;
         end = at;
     }

@@ -2,6 +2,7 @@
 #include "loaders/tokenizer/internal.h"
 
 #include <string.h>
+#include "loaders/grow.h"
 #include "runtime/base/hash.h"
 
 enum rwk_status rwk_vocab_init(struct rwk_tokenizer *t, uint32_t n_entries, struct rwk_error *error)
@@ -131,14 +132,10 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
 {
     if (token->size == 0)
         return RWK_STATUS_OK;
-    if (t->n_added == t->added_capacity) {
-        size_t capacity = t->added_capacity ? 2 * t->added_capacity : 64;
-        struct rwk_added *added = rwk_realloc(&t->memory, t->added, capacity * sizeof *added);
-        if (!added)
-            return rwk_fail_nomem(error, capacity * sizeof *added);
-        t->added = added;
-        t->added_capacity = capacity;
-    }
+    struct rwk_added *grown = rwk_grow(&t->memory, t->added, t->n_added, &t->added_capacity, sizeof *grown);
+    if (!grown)
+        return rwk_fail_nomem(error, (t->n_added + 1) * sizeof *grown);
+    t->added = grown;
     struct rwk_added *a = &t->added[t->n_added];
     *a = *token;
     if (!(a->text = rwk_arena_string(&t->arena, token->text, token->size)))
@@ -188,16 +185,12 @@ enum rwk_status rwk_added_finish(struct rwk_tokenizer *t, struct rwk_error *erro
 
 enum rwk_status rwk_steps_add(struct rwk_tokenizer *t, struct rwk_steps *steps, struct rwk_step step, struct rwk_error *error)
 {
-    if (steps->n == steps->capacity) {
-        size_t capacity = steps->capacity ? 2 * steps->capacity : 8;
-        struct rwk_step *items = rwk_realloc(&t->memory, steps->items, capacity * sizeof *items);
-        if (!items) {
-            rwk_pattern_free(step.pattern);
-            return rwk_fail_nomem(error, capacity * sizeof *items);
-        }
-        steps->items = items;
-        steps->capacity = capacity;
+    struct rwk_step *items = rwk_grow(&t->memory, steps->items, steps->n, &steps->capacity, sizeof *items);
+    if (!items) {
+        rwk_pattern_free(step.pattern);
+        return rwk_fail_nomem(error, (steps->n + 1) * sizeof *items);
     }
+    steps->items = items;
     steps->items[steps->n++] = step;
     return RWK_STATUS_OK;
 }
@@ -216,7 +209,6 @@ enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step 
 
 /* ---- the byte-level alphabet of GPT-2: printable Latin-1 for itself, the rest from U+0100 on ---- */
 
-#define SELF(b) b
 #define R(a) a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7
 const uint16_t rwk_byte_to_code[256] = {
     R(256), R(264), R(272), R(280), 288, 33, 34, 35, 36, 37, 38, 39, R(40), R(48), R(56), R(64), R(72), R(80), R(88), R(96),
@@ -224,7 +216,6 @@ const uint16_t rwk_byte_to_code[256] = {
     167, 168, 169, 170, 171, 172, 323, 174, 175, R(176), R(184), R(192), R(200), R(208), R(216), R(224), R(232), R(240), R(248),
 };
 #undef R
-#undef SELF
 
 int rwk_code_to_byte(uint32_t code)
 {
