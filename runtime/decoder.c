@@ -16,6 +16,7 @@
 #include "runtime/decoder.h"
 
 #include <string.h>
+#include "runtime/kernels/quantlayout.h"
 
 enum { ROWS_INLINE = 3 }; /* up to so many rows, a barrier costs more than the row phase itself */
 
@@ -63,13 +64,6 @@ static void add_bias(const struct rwk_model *m, float *y, const float *bias, uin
 
 /* ---- embedding ---- */
 
-static void widen_row(const struct rwk_model *m, const struct rwk_matrix *table, uint64_t row, float *y)
-{
-    static const unsigned char bytes[] = { [RWK_ELEMENT_F32] = 4, [RWK_ELEMENT_F16] = 2, [RWK_ELEMENT_BF16] = 2 };
-    m->kernels->widen[table->element](y, (const char *)table->data + row * table->stride * bytes[table->element],
-                                      table->cols);
-}
-
 /* word embedding -> x, or -> normed where it must be projected first; the angles of the row's position */
 static void embed_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
 {
@@ -81,7 +75,7 @@ static void embed_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
     for (uint32_t t = begin; t < end; t++) {
         const struct rwk_row *row = &pass->rows[t];
         float *x = (project->data ? ws->normed : ws->x) + t * ws->x_stride;
-        widen_row(m, &m->matrix[RWK_M_EMBED], row->token, x);
+        rwk_matrix_row(m->kernels, &m->matrix[RWK_M_EMBED], row->token, x);
         if (m->embed_scale != 1)
             m->kernels->scale(x, m->embed_scale, m->word_size);
         if (project->data)
@@ -107,7 +101,7 @@ static void place_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         uint64_t position = pass->rows[t].position;
         float *x = ws->x + t * ws->x_stride, *spare = ws->branch + t * ws->x_stride;
         if (learned->data) {
-            widen_row(m, learned, position + m->position.learned_offset, spare);
+            rwk_matrix_row(m->kernels, learned, position + m->position.learned_offset, spare);
             m->kernels->add(x, spare, m->hidden_size);
         }
         if (m->position.scheme->embed)

@@ -29,8 +29,10 @@ enum rwk_element {
     RWK_ELEMENT_F32,
     RWK_ELEMENT_F16,
     RWK_ELEMENT_BF16,
-    RWK_ELEMENT_Q8, /* blocks of 32 along K */
+    RWK_ELEMENT_Q8, /* blocks of 32 along K, multiplied with activations quantised to 8 bits */
     RWK_ELEMENT_Q4,
+    RWK_ELEMENT_Q8_WIDE, /* stored as Q8, Q4, multiplied with the float32 activations themselves */
+    RWK_ELEMENT_Q4_WIDE,
     RWK_N_ELEMENTS
 };
 
@@ -39,14 +41,15 @@ enum rwk_element {
  *   transposed == true:  [cols][rows], `stride` elements from input to input (GPT-2's Conv1D) */
 struct rwk_matrix {
     const void *data;
-    const void *scales;     /* Q8, Q4: laid out as quantize.h says; else NULL */
+    const void *scales;     /* Q8, Q4: laid out as quantlayout.h says; else NULL */
     enum rwk_element element;
     bool transposed;
     uint32_t rows, cols;
     size_t stride;
 };
 
-/* y[t][o] = sum over k of w[o][k] * x[t][k], for all n_tokens tokens and the outputs [row_begin, row_end). */
+/* y[t][o] = sum over k of w[o][k] * x[t][k], for all n_tokens tokens and the outputs [row_begin, row_end). Ranges of quantised
+ * matrices begin and end at multiples of RWK_QUANT_ROWS or at the matrix's end. */
 struct rwk_matmul {
     const struct rwk_matrix *w;
     const void *x;   /* [n_tokens] rows as `prepare` left them, x_stride bytes apart */
@@ -98,6 +101,9 @@ struct rwk_kernels {
     size_t (*prepared_size[RWK_N_ELEMENTS])(uint32_t n);
     void (*prepare[RWK_N_ELEMENTS])(void *dst, const float *x, uint32_t n);
     void (*matmul[RWK_N_ELEMENTS][2])(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end, void *scratch);
+
+    /* Q8, Q4: quantises RWK_QUANT_ROWS rows of n floats, `stride` apart, into one group of rows (quantlayout.h). */
+    void (*quantize[RWK_N_ELEMENTS])(void *data, void *scales, const float *rows, size_t stride, uint32_t n);
 
     /* n elements of a stored type to float and back (F32, F16, BF16; the latter rounds to nearest even). src may lie
      * anywhere. */

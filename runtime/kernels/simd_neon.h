@@ -103,4 +103,49 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
     vst1_u8(p, vreinterpret_u8_u16(vmovn_u32(r)));
 }
 
+RWK_INLINE void vf_store_i8(void *p, vf v)
+{
+    int16x4_t n = vqmovn_s32(vcvtnq_s32_f32(v));
+    int8_t lanes[8];
+    vst1_s8(lanes, vqmovn_s16(vcombine_s16(n, n)));
+    memcpy(p, lanes, RWK_LANES);
+}
+
+typedef int8x16_t vb;
+typedef int32x4_t vi;
+typedef vb vw8;
+typedef vi vn;
+enum { RWK_Q8_OFFSET = 0, RWK_QUANT_TOKENS = 3, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
+
+RWK_INLINE vb vb_load(const void *p) { return vreinterpretq_s8_u8(vld1q_u8(p)); }
+RWK_INLINE vb vb_four(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+RWK_INLINE vb vb_low(vb b) { return vandq_s8(b, vdupq_n_s8(15)); }
+RWK_INLINE vb vb_high(vb b) { return vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(b), 4)); }
+RWK_INLINE vf vi_to_float(vi v) { return vcvtq_f32_s32(v); }
+RWK_INLINE vi vi_byte(vb b, int i)
+{
+    return vshrq_n_s32(vshlq_s32(vreinterpretq_s32_s8(b), vdupq_n_s32(24 - 8 * i)), 24);
+}
+
+RWK_INLINE vw8 vw8_make(vb w) { return w; }
+RWK_INLINE vi vw8_start(int32_t offset) { return vdupq_n_s32(offset); }
+RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x)
+{
+#ifdef __ARM_FEATURE_DOTPROD
+    return vdotq_s32(sum, w, x);
+#else
+    int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(x)));
+    int32x4_t high = vpaddlq_s16(vmull_high_s8(w, x));
+    return vaddq_s32(sum, vpaddq_s32(low, high));
+#endif
+}
+RWK_INLINE vn vn_start(int32_t offset) { return vw8_start(offset); }
+RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return vw8_dot(sum, w, x); }
+RWK_INLINE vi vn_end(vn sum, int32_t offset) { (void)offset; return sum; }
+
 #endif

@@ -97,6 +97,48 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
     for (int i = 0; i < RWK_LANES; i++)
         store_u16(p, i, rwk_float_to_bf16(v[i]));
 }
+
+RWK_INLINE void vf_store_i8(void *p, vf v)
+{
+    for (int i = 0; i < RWK_LANES; i++)
+        ((int8_t *)p)[i] = (int8_t)(v[i] > -127 ? v[i] < 127 ? v[i] : 127 : -127);
+}
+
+typedef int8_t vb __attribute__((vector_size(4 * RWK_LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * RWK_LANES)));
+typedef vb vw8;
+typedef vi vn;
+enum { RWK_Q8_OFFSET = 0, RWK_QUANT_TOKENS = 2, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
+
+RWK_INLINE vb vb_load(const void *p)
+{
+    vb r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
+RWK_INLINE vb vb_four(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return (vb)(vi){ four, four, four, four };
+}
+RWK_INLINE vb vb_low(vb b) { return b & 15; }
+RWK_INLINE vb vb_high(vb b) { return (b >> 4) & 15; }
+RWK_INLINE vf vi_to_float(vi v) { return __builtin_convertvector(v, vf); }
+RWK_INLINE vi vi_byte(vb b, int i) { return (vi)((vu)b << (24 - 8 * i)) >> 24; }
+
+RWK_INLINE vw8 vw8_make(vb w) { return w; }
+RWK_INLINE vi vw8_start(int32_t offset) { return (vi){ offset, offset, offset, offset }; }
+RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        sum += vi_byte(w, i) * vi_byte(x, i);
+    return sum;
+}
+RWK_INLINE vn vn_start(int32_t offset) { return vw8_start(offset); }
+RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return vw8_dot(sum, w, x); }
+RWK_INLINE vi vn_end(vn sum, int32_t offset) { (void)offset; return sum; }
 #undef VF_EACH
 
 #endif

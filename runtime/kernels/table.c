@@ -9,11 +9,14 @@
 #include "runtime/kernels/matmul.h"
 #include "runtime/kernels/norm.h"
 #include "runtime/kernels/panel.h"
+#include "runtime/kernels/quant.h"
 #include "runtime/kernels/rotate.h"
 #include "runtime/kernels/tables.h"
 
-
 #define FLOATS(f32, f16, bf16) { [RWK_ELEMENT_F32] = f32, [RWK_ELEMENT_F16] = f16, [RWK_ELEMENT_BF16] = bf16 }
+#define FOR_ELEMENTS(f32, f16, bf16, q8, q4, wide)                                                                      \
+    { [RWK_ELEMENT_F32] = f32, [RWK_ELEMENT_F16] = f16, [RWK_ELEMENT_BF16] = bf16, [RWK_ELEMENT_Q8] = q8,               \
+      [RWK_ELEMENT_Q4] = q4, [RWK_ELEMENT_Q8_WIDE] = wide, [RWK_ELEMENT_Q4_WIDE] = wide }
 #define FOR_FLOATS(name) FLOATS(name##_f32, name##_f16, name##_bf16)
 #define FOR_ACTIVATIONS(name)                                                                                           \
     { [RWK_ACT_SILU] = name##_silu, [RWK_ACT_RELU] = name##_relu, [RWK_ACT_GELU_ERF] = name##_gelu_erf,                 \
@@ -21,13 +24,19 @@
 
 const struct rwk_kernels RWK_ISA(rwk_kernels) = {
     .name = RWK_ISA_NAME,
-    .prepared_size = FLOATS(prepared_size, prepared_size, prepared_size),
-    .prepare = FLOATS(prepare_plain, prepare_plain, prepare_paired),
+    .prepared_size = FOR_ELEMENTS(prepared_size, prepared_size, prepared_size, prepared_size_quant, prepared_size_quant,
+                                  prepared_size),
+    .prepare = FOR_ELEMENTS(prepare_plain, prepare_plain, prepare_paired, prepare_q8, prepare_q4, prepare_plain),
     .matmul = {
         [RWK_ELEMENT_F32] = { matmul_f32, matmul_transposed_f32 },
         [RWK_ELEMENT_F16] = { matmul_f16, matmul_transposed_f16 },
         [RWK_ELEMENT_BF16] = { matmul_bf16, matmul_transposed_bf16 },
+        [RWK_ELEMENT_Q8] = { matmul_q8 },
+        [RWK_ELEMENT_Q4] = { matmul_q4 },
+        [RWK_ELEMENT_Q8_WIDE] = { matmul_q8_wide },
+        [RWK_ELEMENT_Q4_WIDE] = { matmul_q4_wide },
     },
+    .quantize = { [RWK_ELEMENT_Q8] = quantize_q8, [RWK_ELEMENT_Q4] = quantize_q4 },
     .widen = FOR_FLOATS(widen),
     .narrow = FOR_FLOATS(narrow),
     .put_key = FOR_FLOATS(put_key),

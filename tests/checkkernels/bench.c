@@ -6,6 +6,7 @@
 #include <time.h>
 #include "runtime/base/pool.h"
 #include "runtime/kernels/kvpage.h"
+#include "runtime/kernels/quantlayout.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -236,15 +237,27 @@ static void product_all(void *arg)
 struct model_job {
     struct product_job product;
     struct rwk_matrix w;
-    size_t matrix_bytes, n_matrices;
+    size_t matrix_bytes, scales_at, n_matrices;
 };
 static void model_all(void *arg)
 {
     struct model_job *job = arg;
     for (size_t i = 0; i < job->n_matrices; i++) {
         job->w.data = job->product.b->memory + i * job->matrix_bytes;
+        job->w.scales = (const char *)job->w.data + job->scales_at; /* read by quantised elements only */
         product_all(&job->product);
     }
+}
+
+static size_t data_bytes(enum rwk_element e, size_t rows, size_t cols)
+{
+    return rwk_is_quantized(e) ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_block_bytes(e)
+                               : rows * cols * element_bytes(e);
+}
+static size_t matrix_bytes(enum rwk_element e, size_t rows, size_t cols)
+{
+    return data_bytes(e, rows, cols) +
+           (rwk_is_quantized(e) ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_scale_bytes() : 0);
 }
 
 static void bench_product(struct bench *b, enum rwk_element e, bool transposed, uint32_t rows, uint32_t cols, uint32_t n_tokens)
@@ -263,8 +276,9 @@ static void bench_product(struct bench *b, enum rwk_element e, bool transposed, 
     struct model_job job = { .product = { b, { .x = x, .x_stride = x_stride, .y = y, .y_stride = rows, .n_tokens = n_tokens } },
                              .w = { .element = e, .transposed = transposed, .rows = rows, .cols = cols,
                                     .stride = transposed ? rows : cols },
-                             .matrix_bytes = (size_t)rows * cols * element_bytes(e) };
+                             .matrix_bytes = matrix_bytes(e, rows, cols) };
     job.product.m.w = &job.w;
+    job.scales_at = data_bytes(e, rows, cols);
     job.n_matrices = b->memory_size / job.matrix_bytes;
     size_t enough = (size_t)(2e11 / (2.0 * rows * cols * n_tokens)) + 1; /* a fraction of a second's work */
     job.n_matrices = job.n_matrices < enough ? job.n_matrices : enough;
@@ -379,7 +393,7 @@ static void bench_table(struct bench *b)
     measure_limits(b);
     if (b->executor.n_workers > 1 && strstr("empty run", b->filter))
         printf("  an empty run takes %.2f us\n", best_time(b, empty_runs, b) * 1e3);
-    for (enum rwk_element e = RWK_ELEMENT_F32; e <= RWK_ELEMENT_BF16; e++)
+    for (enum rwk_element e = RWK_ELEMENT_F32; e < RWK_N_ELEMENTS; e++)
         for (size_t t = 0; t < COUNT(tokens); t++)
             for (size_t s = 0; s < COUNT(shapes); s++)
                 bench_product(b, e, false, shapes[s].rows, shapes[s].cols, tokens[t]);

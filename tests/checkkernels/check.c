@@ -92,7 +92,9 @@ double ulps(float y, double x)
 
 const char *element_name(enum rwk_element e)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "q8", "q4" };
+    static const char *const names[RWK_N_ELEMENTS] = {
+        [RWK_ELEMENT_F32] = "f32", [RWK_ELEMENT_F16] = "f16", [RWK_ELEMENT_BF16] = "bf16", [RWK_ELEMENT_Q8] = "q8",
+        [RWK_ELEMENT_Q4] = "q4", [RWK_ELEMENT_Q8_WIDE] = "q8-wide", [RWK_ELEMENT_Q4_WIDE] = "q4-wide" };
     return names[e];
 }
 

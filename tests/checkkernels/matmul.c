@@ -1,56 +1,136 @@
 /* Matrix products: against double, and bit for bit however tokens and rows are split.
  *
  * Bound: the error of a float32 sum of K products in lanes is at most about (K / lanes + log2 lanes + 1) roundoffs of the sum
- * of absolute terms; random rounding stays far below. The claims use 4 roundoffs, 8 where one lane runs over all of K. */
+ * of absolute terms; random rounding stays far below. The claims use 4 roundoffs, 8 where one lane runs over all of K.
+ *
+ * Quantised matrices are held against the numbers that their blocks stand for, times activations quantised here by the
+ * formula of quant.h: the integers must agree exactly, what is left is the rounding of the scales' products and of the sum
+ * over blocks, 4 roundoffs, and 1 of the activations' product with their scale, which is formed in float32 here. */
 #include "check.h"
+#include "runtime/base/half.h"
+#include "runtime/kernels/quantlayout.h"
 
 struct product {
     enum rwk_element e;
     bool transposed;
     uint32_t rows, cols, n_tokens;
-    struct buffer w, x, scratch;
+    struct buffer w, scales, x, scratch;
     struct rwk_matrix matrix;
     size_t x_stride;
     double *weights; /* [rows][cols] */
     float *inputs;   /* [n_tokens][cols] */
 };
 
+/* A matrix as files hold it. */
+static void open_stored(struct context *c, struct product *p)
+{
+    uint32_t outer = p->transposed ? p->cols : p->rows, inner = p->transposed ? p->rows : p->cols;
+    size_t stride = inner + random_below(c, 3), size = element_bytes(p->e);
+    size_t n = outer ? (outer - 1) * stride + inner : 0;
+    p->w = buffer_open(n * size, 1, 0); /* ends at the end of memory, at whatever alignment that gives */
+    if (random_below(c, 2)) {
+        buffer_close(&p->w);
+        p->w = buffer_open(n * size, 64, 1 + random_below(c, 63));
+    }
+    double *flat = malloc((n + 1) * sizeof *flat);
+    random_elements(c, p->e, p->w.p, flat, n);
+    for (uint32_t r = 0; r < p->rows; r++)
+        for (uint32_t k = 0; k < p->cols; k++)
+            p->weights[(size_t)r * p->cols + k] = flat[p->transposed ? k * stride + r : r * stride + k];
+    free(flat);
+    p->matrix.stride = stride;
+}
+
+/* A matrix quantised by the table; the numbers are read back through rwk_matrix_row. */
+static void open_quantized(struct context *c, struct product *p)
+{
+    enum rwk_element stored = rwk_is_q8(p->e) ? RWK_ELEMENT_Q8 : RWK_ELEMENT_Q4;
+    size_t groups = rwk_quant_groups(p->rows), blocks = rwk_quant_blocks(p->cols);
+    p->w = buffer_open(groups * blocks * rwk_quant_block_bytes(p->e), 1, 0);
+    p->scales = buffer_open(groups * blocks * rwk_quant_scale_bytes(), 1, 0);
+    float *rows = calloc((size_t)groups * RWK_QUANT_ROWS * p->cols, sizeof *rows), *row = malloc(p->cols * sizeof *row);
+    random_floats(c, rows, (size_t)p->rows * p->cols, 1);
+    for (size_t g = 0; g < groups; g++)
+        c->k->quantize[stored](p->w.p + g * blocks * rwk_quant_block_bytes(p->e),
+                               p->scales.p + g * blocks * rwk_quant_scale_bytes(), rows + g * RWK_QUANT_ROWS * p->cols,
+                               p->cols, p->cols);
+    claim(c, buffer_intact(&p->w) && buffer_intact(&p->scales), "quantize %s stays inside its buffers", element_name(p->e));
+    p->matrix.data = p->w.p;
+    p->matrix.scales = p->scales.p;
+    /* To the nearest multiple of the scale: half of it, and half an ulp of the scale's float16 (2^-25 where that is
+     * subnormal) for each of up to 127 steps. Four bits clamp at 7 of 8 steps and may choose a smaller scale for a smaller sum of squares: at most
+     * what the plain choice, the greatest number at -8, gives. */
+    double worst = 0;
+    bool sums_hold = true;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        rwk_matrix_row(c->k, &p->matrix, r, row);
+        for (uint32_t k = 0; k < p->cols; k += RWK_QUANT_BLOCK) {
+            double top = 0, errors = 0, plain = 0;
+            uint32_t end = k + RWK_QUANT_BLOCK < p->cols ? k + RWK_QUANT_BLOCK : p->cols;
+            for (uint32_t i = k; i < end; i++)
+                top = fabs((double)rows[(size_t)r * p->cols + i]) > fabs(top) ? (double)rows[(size_t)r * p->cols + i] : top;
+            for (uint32_t i = k; i < end; i++) {
+                double v = (double)rows[(size_t)r * p->cols + i], error = v - (double)row[i];
+                double scale = (double)rwk_f16_to_float(rwk_float_to_f16((float)top / -8));
+                double q = fmin(7, fmax(-8, nearbyint(v / scale))), lost = v - q * scale;
+                errors += error * error;
+                plain += lost * lost;
+                worst = fmax(worst, fabs(error) / (fabs(top) * (0.5 / 127 + 0x1p-11) + 127 * 0x1p-25));
+                p->weights[(size_t)r * p->cols + i] = (double)row[i];
+            }
+            sums_hold = sums_hold && errors <= plain * (1 + 1e-5);
+        }
+    }
+    if (stored == RWK_ELEMENT_Q8)
+        claim(c, worst <= 1, "q8 is off by %g of what rounding allows", worst);
+    else
+        claim(c, sums_hold, "q4 loses no more than the plain choice of scales");
+    free(rows);
+    free(row);
+}
+
+/* What a row of activations stands for once it is quantised. */
+static void quantize_inputs(float *x, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k += RWK_QUANT_BLOCK) {
+        float top = 0;
+        for (uint32_t i = k; i < n && i < k + RWK_QUANT_BLOCK; i++)
+            top = fmaxf(top, fabsf(x[i]));
+        for (uint32_t i = k; i < n && i < k + RWK_QUANT_BLOCK; i++)
+            x[i] = top > 0 ? nearbyintf(x[i] * (127 / top)) * (top / 127) : 0;
+    }
+}
+
 static struct product product_open(struct context *c, enum rwk_element e, bool transposed, uint32_t rows, uint32_t cols,
                                    uint32_t n_tokens)
 {
     struct product p = { .e = e, .transposed = transposed, .rows = rows, .cols = cols, .n_tokens = n_tokens };
-    uint32_t outer = transposed ? cols : rows, inner = transposed ? rows : cols;
-    size_t stride = inner + random_below(c, 3), size = element_bytes(e);
-    size_t n = outer ? (outer - 1) * stride + inner : 0;
-    p.w = buffer_open(n * size, 1, 0); /* ends at the end of memory, at whatever alignment that gives */
-    if (random_below(c, 2)) {
-        buffer_close(&p.w);
-        p.w = buffer_open(n * size, 64, 1 + random_below(c, 63));
-    }
-    double *flat = malloc((n + 1) * sizeof *flat);
-    random_elements(c, e, p.w.p, flat, n);
     p.weights = malloc(((size_t)rows * cols + 1) * sizeof *p.weights);
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t k = 0; k < cols; k++)
-            p.weights[(size_t)r * cols + k] = flat[transposed ? k * stride + r : r * stride + k];
-    free(flat);
+    p.matrix = (struct rwk_matrix){ .element = e, .transposed = transposed, .rows = rows, .cols = cols };
+    if (rwk_is_quantized(e))
+        open_quantized(c, &p);
+    else
+        open_stored(c, &p);
+    p.matrix.data = p.w.p;
     p.inputs = malloc(((size_t)n_tokens * cols + 1) * sizeof *p.inputs);
     random_floats(c, p.inputs, (size_t)n_tokens * cols, 1);
     p.x_stride = c->k->prepared_size[e](cols);
-    claim(c, p.x_stride % 64 == 0 && p.x_stride >= cols * sizeof(float), "prepared size of %u", cols);
+    claim(c, p.x_stride % 64 == 0 && p.x_stride >= cols, "prepared size of %u", cols);
     p.x = buffer_aligned(n_tokens * p.x_stride);
-    for (uint32_t t = 0; t < n_tokens; t++)
+    for (uint32_t t = 0; t < n_tokens; t++) {
         c->k->prepare[e](p.x.p + t * p.x_stride, p.inputs + (size_t)t * cols, cols);
+        if (e == RWK_ELEMENT_Q8 || e == RWK_ELEMENT_Q4)
+            quantize_inputs(p.inputs + (size_t)t * cols, cols);
+    }
     claim(c, buffer_intact(&p.x), "prepare %s stays inside %u", element_name(e), cols);
     p.scratch = buffer_aligned(RWK_KERNEL_SCRATCH);
-    p.matrix = (struct rwk_matrix){ .data = p.w.p, .element = e, .transposed = transposed, .rows = rows, .cols = cols,
-                                    .stride = stride };
     return p;
 }
 
 static void product_close(struct product *p)
 {
     buffer_close(&p->w);
+    buffer_close(&p->scales);
     buffer_close(&p->x);
     buffer_close(&p->scratch);
     free(p->weights);
@@ -77,7 +157,8 @@ static void check_product(struct context *c, enum rwk_element e, bool transposed
 
     run(c, &p, y, y_stride, 0, n_tokens, 0, rows);
     claim(c, buffer_intact(&whole) && buffer_intact(&p.scratch), "%s stays inside its buffers", name);
-    double bound = (transposed ? 8 : 4) * ROUNDOFF, worst = 0;
+    bool one_lane = transposed || e == RWK_ELEMENT_Q8_WIDE || e == RWK_ELEMENT_Q4_WIDE;
+    double bound = (one_lane ? 8 : rwk_is_quantized(e) ? 5 : 4) * ROUNDOFF, worst = 0;
     for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t r = 0; r < rows; r++) {
             double sum = 0, absolute = 0;
@@ -97,6 +178,9 @@ static void check_product(struct context *c, enum rwk_element e, bool transposed
         n = 1 + random_below(c, n_tokens - t < 14 ? n_tokens - t : 14);
         for (uint32_t r = 0, m; r < rows; r += m) {
             m = 1 + random_below(c, rows - r);
+            if (rwk_is_quantized(e))
+                m = m + RWK_QUANT_ROWS - 1 < rows - r ? (m + RWK_QUANT_ROWS - 1) / RWK_QUANT_ROWS * RWK_QUANT_ROWS : rows - r;
+            m = m < rows - r ? m : rows - r;
             run(c, &p, z, y_stride, t, n, r, r + m);
         }
     }
@@ -113,14 +197,15 @@ static void check_product(struct context *c, enum rwk_element e, bool transposed
 /* y outside the columns asked for is not touched. */
 static void check_untouched(struct context *c, enum rwk_element e, bool transposed)
 {
+    const uint32_t begin = rwk_is_quantized(e) ? 16 : 3, end = rwk_is_quantized(e) ? 64 : 69;
     struct product p = product_open(c, e, transposed, 70, 33, 8);
     struct buffer out = buffer_open(8 * 70 * sizeof(float), 4, 0);
     for (uint32_t n = 1; n <= 8; n++) {
         memset(out.p, 0xa5, out.size);
-        run(c, &p, (float *)out.p, 70, 0, n, 3, 69);
+        run(c, &p, (float *)out.p, 70, 0, n, begin, end);
         bool untouched = true;
         for (uint32_t i = 0; i < 8 * 70; i++)
-            if (i / 70 >= n || i % 70 < 3 || i % 70 >= 69)
+            if (i / 70 >= n || i % 70 < begin || i % 70 >= end)
                 untouched = untouched && memcmp(out.p + 4 * i, "\xa5\xa5\xa5\xa5", 4) == 0;
         claim(c, untouched, "matmul %s%s x %u writes only its rows", element_name(e), transposed ? " transposed" : "", n);
     }
@@ -128,12 +213,31 @@ static void check_untouched(struct context *c, enum rwk_element e, bool transpos
     product_close(&p);
 }
 
+/* Numbers that are not finite show in every output that they are part of, and in no other. */
+static void check_taint(struct context *c, enum rwk_element e)
+{
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct product p = product_open(c, e, false, 20, 70, 2);
+        float y[2][20];
+        bool seen = true;
+        p.inputs[40] = bad[i];
+        c->k->prepare[e](p.x.p, p.inputs, 70);
+        run(c, &p, y[0], 20, 0, 2, 0, 20);
+        for (int r = 0; r < 20; r++)
+            seen = seen && !isfinite(y[0][r]) && isfinite(y[1][r]);
+        claim(c, seen, "%s passes on %f in activations", element_name(e), (double)bad[i]);
+        product_close(&p);
+    }
+}
+
 void check_matmul(struct context *c)
 {
     static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 52, 64, 67, 97, 127, 129, 257 };
     static const uint32_t tokens[] = { 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 19, 97 };
-    for (enum rwk_element e = RWK_ELEMENT_F32; e <= RWK_ELEMENT_BF16; e++)
-        for (int transposed = 0; transposed < 2; transposed++) {
+    for (enum rwk_element e = RWK_ELEMENT_F32; e < RWK_N_ELEMENTS; e++) {
+        check_taint(c, e);
+        for (int transposed = 0; transposed < (rwk_is_quantized(e) ? 1 : 2); transposed++) {
             for (size_t i = 0; i < COUNT(sizes); i++)
                 for (size_t t = 0; t < COUNT(tokens); t++)
                     check_product(c, e, transposed, sizes[random_below(c, COUNT(sizes))], sizes[i], tokens[t]);
@@ -146,4 +250,5 @@ void check_matmul(struct context *c)
             check_product(c, e, transposed, 3, 300, 211);
             check_untouched(c, e, transposed);
         }
+    }
 }
