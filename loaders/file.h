@@ -22,6 +22,9 @@ void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
 /* Has the pages of [offset, offset + size) brought in: in the background, or before returning. Best effort. */
 void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size, enum rwk_prefetch how);
 
+/* Pages of a mapped file that lie wholly within [data, data + size) leave this process's memory until they are read again. */
+void rwk_file_release(const struct rwk_file *file, const void *data, size_t size);
+
 /* directory "/" name, in the arena. RWK_STATUS_FORMAT when the name may not be joined. */
 enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory, const char *name,
                               struct rwk_error *error);

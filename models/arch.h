@@ -130,10 +130,24 @@ enum rwk_status rwk_arch_position_request(struct rwk_position_request *ret, cons
                                           struct rwk_error *error);
 
 struct rwk_weights_set;
-/* bind.c: fills the model's matrices and vectors from the weights. Copies (widened vectors) go to the arena and are counted
- * in model->copied_bytes. used[i] is set for each tensor of the set that is bound. */
-enum rwk_status rwk_bind(struct rwk_model *model, const struct rwk_arch *arch, const struct rwk_facts *facts,
-                         const struct rwk_weights_set *weights, bool *used, struct rwk_arena *arena, struct rwk_error *error);
+struct rwk_quantizer;
+
+/* What rwk_bind works on. Copies (widened vectors) go to the arena and are counted in model->copied_bytes. */
+struct rwk_binder {
+    struct rwk_model *model;
+    const struct rwk_arch *arch;
+    const struct rwk_facts *facts;
+    const struct rwk_weights_set *weights;
+    bool *used;                   /* [n_tensors] set for each tensor that is bound */
+    struct rwk_matrix *quantized; /* [n_tensors] the tensors that are, or were made, quantised matrices; others data NULL */
+    struct rwk_arena *arena;
+    struct rwk_quantizer *quantizer;
+    enum rwk_element packed;      /* what tensors of dtype U8 hold: Q8 or Q4; F32: there are none */
+    struct rwk_error *error;
+    bool embedding_is_head;       /* rwk_bind's own */
+};
+/* bind.c: fills the model's matrices and vectors from the weights. */
+enum rwk_status rwk_bind(struct rwk_binder *binder);
 
 /* For finish functions: a per-layer list of strings ("layer_types"); NULL node: absent. */
 enum rwk_status rwk_facts_windows_from_layer_types(struct rwk_facts *facts, const struct rwk_node *config, const char *file,

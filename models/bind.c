@@ -9,16 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "loaders/shards.h"
-
-struct binder {
-    struct rwk_model *model;
-    const struct rwk_arch *arch;
-    const struct rwk_facts *facts;
-    const struct rwk_weights_set *weights;
-    bool *used;
-    struct rwk_arena *arena;
-    struct rwk_error *error;
-};
+#include "models/quantize.h"
 
 enum { NAME_SIZE = 192 };
 
@@ -41,7 +32,7 @@ static void format_name(char *buffer, const char *prefix, const char *name, size
 }
 
 /* Tries every alternative with and without the prefix. `name` keeps the first that was tried, for messages. */
-static const struct rwk_tensor *find_tensor(const struct binder *b, const struct rwk_weight_row *row, uint32_t layer,
+static const struct rwk_tensor *find_tensor(const struct rwk_binder *b, const struct rwk_weight_row *row, uint32_t layer,
                                             uint32_t head, char *name)
 {
     char attempt[NAME_SIZE];
@@ -77,24 +68,25 @@ static uint64_t dimension(const struct rwk_facts *f, enum rwk_dimension d)
     return sizes[d];
 }
 
-static enum rwk_status check_shape(const struct binder *b, const struct rwk_tensor *t, uint64_t first, uint64_t second)
+static void format_shape(char *buffer, size_t size, const uint64_t *shape, uint32_t n)
 {
-    uint32_t n_dims = second ? 2 : 1;
-    if (t->n_dims == n_dims && t->shape[0] == first && (!second || t->shape[1] == second))
+    buffer[0] = '\0';
+    for (uint32_t i = 0, at = 0; i < n && at < size - 24; i++)
+        at += (uint32_t)snprintf(buffer + at, size - at, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
+}
+
+static enum rwk_status check_shape(const struct rwk_binder *b, const struct rwk_tensor *t, const uint64_t *shape, uint32_t n_dims)
+{
+    if (t->n_dims == n_dims && memcmp(t->shape, shape, n_dims * sizeof *shape) == 0)
         return RWK_STATUS_OK;
-    char found[96] = "";
-    for (uint32_t i = 0, at = 0; i < t->n_dims && at < sizeof found - 24; i++)
-        at += (uint32_t)snprintf(found + at, sizeof found - at, "%s%llu", i ? ", " : "", (unsigned long long)t->shape[i]);
-    char wanted[64];
-    if (second)
-        snprintf(wanted, sizeof wanted, "%llu, %llu", (unsigned long long)first, (unsigned long long)second);
-    else
-        snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)first);
+    char found[96], wanted[96];
+    format_shape(found, sizeof found, t->shape, t->n_dims);
+    format_shape(wanted, sizeof wanted, shape, n_dims);
     return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, t->file->path, t->name,
                        "has shape [%s], but the configuration asks for [%s]", found, wanted);
 }
 
-static enum rwk_status element_of(const struct binder *b, const struct rwk_tensor *t, enum rwk_element *ret)
+static enum rwk_status element_of(const struct rwk_binder *b, const struct rwk_tensor *t, enum rwk_element *ret)
 {
     switch (t->dtype) {
     case RWK_DTYPE_F32: *ret = RWK_ELEMENT_F32; return RWK_STATUS_OK;
@@ -108,25 +100,100 @@ static enum rwk_status element_of(const struct binder *b, const struct rwk_tenso
 
 /* ---- matrices ---- */
 
-static size_t element_size(enum rwk_element e) { return e == RWK_ELEMENT_F32 ? 4 : 2; }
-
-static enum rwk_status bind_matrix(const struct binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
-                                   struct rwk_matrix *slots)
+static enum rwk_status missing(const struct rwk_binder *b, const char *name)
 {
-    uint64_t rows = dimension(b->facts, row->rows), cols = dimension(b->facts, row->cols);
-    bool transposed = row->flags & RWK_TRANSPOSED;
-    enum rwk_element element = RWK_ELEMENT_F32;
-    enum rwk_status status = check_shape(b, t, transposed ? cols : rows, transposed ? rows : cols);
+    return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, b->weights->n_files ? b->weights->files[0].path : NULL, name,
+                       "the tensor is missing");
+}
+
+static bool is_global(const struct rwk_weight_row *row) { return !strchr(row->name, '%'); }
+
+/* Tables of rows are looked up, never multiplied, unless the head is one of them. */
+static bool is_multiplied(const struct rwk_binder *b, const struct rwk_weight_row *row)
+{
+    return !is_global(row) || (row->slot != RWK_M_POSITION && (row->slot != RWK_M_EMBED || b->embedding_is_head));
+}
+
+/* A gate and up stored as one matrix, that can be cut between two groups of rows. */
+static bool splits_evenly(const struct rwk_weight_row *row, uint64_t rows)
+{
+    return !(row->flags & RWK_SPLIT_GATE_UP) || rows / 2 % RWK_QUANT_ROWS == 0;
+}
+
+static enum rwk_status view_stored(const struct rwk_binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+                                   struct rwk_matrix *whole)
+{
+    whole->transposed = row->flags & RWK_TRANSPOSED;
+    const uint64_t outer = whole->transposed ? whole->cols : whole->rows;
+    const uint64_t inner = whole->transposed ? whole->rows : whole->cols;
+    enum rwk_status status = check_shape(b, t, (const uint64_t[]){ outer, inner }, 2);
     if (!status)
-        status = element_of(b, t, &element);
+        status = element_of(b, t, &whole->element);
+    whole->data = t->data;
+    whole->stride = (size_t)inner;
+    return status;
+}
+
+static enum rwk_status view_packed(const struct rwk_binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+                                   struct rwk_matrix *whole)
+{
+    char name[NAME_SIZE + sizeof RWK_QUANT_SCALES];
+    const uint64_t groups = rwk_quant_groups(whole->rows), blocks = rwk_quant_blocks(whole->cols);
+    whole->element = b->packed;
+    enum rwk_status status =
+        check_shape(b, t, (const uint64_t[]){ groups, blocks, rwk_quant_block_bytes(b->packed) }, 3);
     if (status)
         return status;
-    struct rwk_matrix whole = { .data = t->data, .element = element, .transposed = transposed, .rows = (uint32_t)rows,
-                                .cols = (uint32_t)cols, .stride = (size_t)(transposed ? rows : cols) };
+    int size = snprintf(name, sizeof name, "%s%s", t->name, RWK_QUANT_SCALES);
+    const struct rwk_tensor *scales = rwk_weights_find(b->weights, name, (size_t)size);
+    if (!scales)
+        return missing(b, name);
+    b->used[scales - b->weights->tensors] = true;
+    if (scales->dtype != RWK_DTYPE_F16)
+        return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, scales->file->path, name, "has dtype %s instead of F16",
+                           rwk_dtype_name(scales->dtype));
+    if (!is_multiplied(b, row) || !splits_evenly(row, whole->rows))
+        return rwk_fail_on(b->error, RWK_STATUS_UNSUPPORTED, t->file->path, t->name, "cannot be a quantised matrix");
+    whole->data = t->data;
+    whole->scales = scales->data;
+    return check_shape(b, scales, (const uint64_t[]){ groups, blocks, RWK_QUANT_ROWS }, 3);
+}
+
+/* The lower half of the rows of a matrix. */
+static void take_lower_half(struct rwk_matrix *m)
+{
+    if (rwk_is_quantized(m->element)) {
+        const size_t blocks = rwk_quant_groups(m->rows / 2) * rwk_quant_blocks(m->cols);
+        m->data = (const char *)m->data + blocks * rwk_quant_block_bytes(m->element);
+        m->scales = (const char *)m->scales + blocks * rwk_quant_scale_bytes();
+    } else {
+        const size_t size = m->element == RWK_ELEMENT_F32 ? 4 : 2;
+        m->data = (const char *)m->data + m->rows / 2 * (m->transposed ? 1 : m->stride) * size;
+    }
+    m->rows /= 2;
+}
+
+static enum rwk_status bind_matrix(const struct rwk_binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+                                   struct rwk_matrix *slots)
+{
+    struct rwk_matrix whole = { .rows = (uint32_t)dimension(b->facts, row->rows),
+                                .cols = (uint32_t)dimension(b->facts, row->cols) };
+    bool packed = b->packed != RWK_ELEMENT_F32 && t->dtype == RWK_DTYPE_U8;
+    enum rwk_status status = packed ? view_packed(b, row, t, &whole) : view_stored(b, row, t, &whole);
+    if (!status && !packed && b->quantizer->element != RWK_ELEMENT_F32 && is_multiplied(b, row) &&
+        splits_evenly(row, whole.rows)) {
+        status = rwk_quantize_matrix(b->quantizer, &whole, b->error);
+        rwk_file_release(t->file, t->data, (size_t)t->n_bytes);
+    }
+    if (status)
+        return status;
+    b->model->n_quantized += rwk_is_quantized(whole.element);
+    if (rwk_is_quantized(whole.element))
+        b->quantized[t - b->weights->tensors] = whole;
     if (row->flags & RWK_SPLIT_GATE_UP) {
-        whole.rows /= 2;
-        slots[RWK_M_GATE] = slots[RWK_M_UP] = whole;
-        slots[RWK_M_UP].data = (const char *)t->data + whole.rows * (transposed ? 1 : whole.stride) * element_size(element);
+        slots[RWK_M_UP] = slots[RWK_M_GATE] = whole;
+        slots[RWK_M_GATE].rows /= 2;
+        take_lower_half(&slots[RWK_M_UP]);
     } else {
         slots[row->slot] = whole;
     }
@@ -136,7 +203,7 @@ static enum rwk_status bind_matrix(const struct binder *b, const struct rwk_weig
 /* ---- vectors ---- */
 
 /* Floats of the vector that a slot holds when all its parts are there. */
-static size_t vector_size(const struct binder *b, const struct rwk_weight_row *row)
+static size_t vector_size(const struct rwk_binder *b, const struct rwk_weight_row *row)
 {
     if (row->flags & RWK_PER_HEAD)
         return (size_t)(dimension(b->facts, row->rows) * b->facts->head_dim);
@@ -146,20 +213,20 @@ static size_t vector_size(const struct binder *b, const struct rwk_weight_row *r
 }
 
 /* Where a part begins in its slot's vector. */
-static size_t vector_offset(const struct binder *b, const struct rwk_weight_row *row, uint32_t head)
+static size_t vector_offset(const struct rwk_binder *b, const struct rwk_weight_row *row, uint32_t head)
 {
     size_t q = (size_t)dimension(b->facts, RWK_DIM_Q), kv = (size_t)dimension(b->facts, RWK_DIM_KV);
     return row->flags & RWK_PART_K ? q : row->flags & RWK_PART_V ? q + kv :
            row->flags & RWK_PER_HEAD ? (size_t)head * b->facts->head_dim : 0;
 }
 
-static enum rwk_status bind_vector(const struct binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
+static enum rwk_status bind_vector(const struct rwk_binder *b, const struct rwk_weight_row *row, const struct rwk_tensor *t,
                                    uint32_t head, const float **slot)
 {
     enum rwk_element element = RWK_ELEMENT_F32;
     uint64_t rows = row->flags & RWK_PER_HEAD ? b->facts->head_dim : dimension(b->facts, row->rows);
     uint64_t cols = row->cols != RWK_DIM_NONE ? dimension(b->facts, row->cols) : 0;
-    enum rwk_status status = check_shape(b, t, rows, cols);
+    enum rwk_status status = check_shape(b, t, (const uint64_t[]){ rows, cols }, cols ? 2 : 1);
     if (!status)
         status = element_of(b, t, &element);
     if (status)
@@ -183,13 +250,7 @@ static enum rwk_status bind_vector(const struct binder *b, const struct rwk_weig
 
 /* ---- rows ---- */
 
-static enum rwk_status missing(const struct binder *b, const char *name)
-{
-    return rwk_fail_on(b->error, RWK_STATUS_MISMATCH, b->weights->n_files ? b->weights->files[0].path : NULL, name,
-                       "the tensor is missing");
-}
-
-static enum rwk_status bind_row(const struct binder *b, const struct rwk_weight_row *row, uint32_t layer,
+static enum rwk_status bind_row(const struct rwk_binder *b, const struct rwk_weight_row *row, uint32_t layer,
                                 struct rwk_matrix *matrices, const float **vectors)
 {
     char name[NAME_SIZE];
@@ -210,7 +271,7 @@ static enum rwk_status bind_row(const struct binder *b, const struct rwk_weight_
 
 /* The embedding and the head: either stands in for the other where the configuration ties them. Where both are in the file
  * each keeps its own, as the reference does. */
-static enum rwk_status tie(const struct binder *b)
+static enum rwk_status tie(const struct rwk_binder *b)
 {
     struct rwk_matrix *embed = &b->model->matrix[RWK_M_EMBED], *head = &b->model->matrix[RWK_M_HEAD];
     if (!head->data && b->facts->tied)
@@ -218,8 +279,7 @@ static enum rwk_status tie(const struct binder *b)
     if (!embed->data && b->facts->tied)
         *embed = *head;
     for (const struct rwk_weight_row *row = b->arch->weights; row->name; row++) {
-        bool is_table = row->is_matrix && !strchr(row->name, '%');
-        if (is_table && (row->slot == RWK_M_EMBED || row->slot == RWK_M_HEAD) && !b->model->matrix[row->slot].data) {
+        if (row->is_matrix && is_global(row) && (row->slot == RWK_M_EMBED || row->slot == RWK_M_HEAD) && !b->model->matrix[row->slot].data) {
             char name[NAME_SIZE];
             find_tensor(b, row, 0, 0, name);
             return missing(b, name);
@@ -228,29 +288,38 @@ static enum rwk_status tie(const struct binder *b)
     return RWK_STATUS_OK;
 }
 
-static bool wanted(const struct binder *b, const struct rwk_weight_row *row)
+static bool wanted(const struct rwk_binder *b, const struct rwk_weight_row *row)
 {
-    bool global = !strchr(row->name, '%');
-    return !(global && row->is_matrix && row->slot == RWK_M_POSITION && strcmp(b->facts->position, "learned") != 0);
+    return !(is_global(row) && row->is_matrix && row->slot == RWK_M_POSITION && strcmp(b->facts->position, "learned") != 0);
 }
 
-enum rwk_status rwk_bind(struct rwk_model *model, const struct rwk_arch *arch, const struct rwk_facts *facts,
-                         const struct rwk_weights_set *weights, bool *used, struct rwk_arena *arena, struct rwk_error *error)
+/* The head has no tensor of its own, and the embedding takes its place. */
+static bool embedding_is_head(const struct rwk_binder *b)
 {
-    struct binder b = { model, arch, facts, weights, used, arena, error };
+    char name[NAME_SIZE];
+    for (const struct rwk_weight_row *row = b->arch->weights; row->name; row++)
+        if (row->is_matrix && is_global(row) && row->slot == RWK_M_HEAD && find_tensor(b, row, 0, 0, name))
+            return false;
+    return b->facts->tied;
+}
+
+enum rwk_status rwk_bind(struct rwk_binder *b)
+{
+    struct rwk_model *model = b->model;
     enum rwk_status status = RWK_STATUS_OK;
-    for (const struct rwk_weight_row *row = arch->weights; row->name && !status; row++) {
-        if (!wanted(&b, row))
+    b->embedding_is_head = embedding_is_head(b);
+    for (const struct rwk_weight_row *row = b->arch->weights; row->name && !status; row++) {
+        if (!wanted(b, row))
             continue;
-        if (!strchr(row->name, '%')) {
+        if (is_global(row)) {
             struct rwk_weight_row table = *row;
-            if (row->is_matrix && row->slot == RWK_M_EMBED && facts->tied)
+            if (row->is_matrix && row->slot == RWK_M_EMBED && b->facts->tied)
                 table.flags |= RWK_OR_TIED;
-            status = bind_row(&b, &table, 0, model->matrix, model->vector);
+            status = bind_row(b, &table, 0, model->matrix, model->vector);
             continue;
         }
-        for (uint32_t l = 0; l < facts->n_layers && !status; l++)
-            status = bind_row(&b, row, l, model->layers[l].matrix, model->layers[l].vector);
+        for (uint32_t l = 0; l < b->facts->n_layers && !status; l++)
+            status = bind_row(b, row, l, model->layers[l].matrix, model->layers[l].vector);
     }
-    return status ? status : tie(&b);
+    return status ? status : tie(b);
 }

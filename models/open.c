@@ -7,6 +7,7 @@
 #include "models/open.h"
 
 #include <string.h>
+#include "models/quantize.h"
 #include "runtime/base/hash.h"
 
 void rwk_model_options_init(struct rwk_model_options *options)
@@ -238,27 +239,60 @@ static void destroy(struct rwk_model *model)
     rwk_free(&memory, opened);
 }
 
+/* Whether tensor i is the scales of quantised weights in the files. */
+static bool is_scales(const struct rwk_opened *o, size_t i)
+{
+    const struct rwk_tensor *t = &o->weights.tensors[i];
+    const size_t n = sizeof RWK_QUANT_SCALES - 1;
+    if (t->name_size <= n || memcmp(t->name + t->name_size - n, RWK_QUANT_SCALES, n) != 0)
+        return false;
+    const struct rwk_tensor *of = rwk_weights_find(&o->weights, t->name, t->name_size - n);
+    return of && o->quantized[of - o->weights.tensors].data;
+}
+
 static uint64_t count_parameters(const struct rwk_opened *o)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < o->weights.n_tensors; i++)
-        if (o->used[i])
+        if (o->quantized[i].data)
+            n += (uint64_t)o->quantized[i].rows * o->quantized[i].cols;
+        else if (o->used[i] && !is_scales(o, i))
             n += o->weights.tensors[i].n_bytes * 8 / rwk_dtype_bits(o->weights.tensors[i].dtype);
     return n;
 }
 
-/* Weights in the packed forms of other tools; their plan can be told, their numbers not. */
-static enum rwk_status refuse_quantised(const struct rwk_node *config, const char *file, struct rwk_error *error)
+/* How much of the files will be read by quantising, for progress: matrices in floating point. */
+static uint64_t bytes_to_quantize(const struct rwk_weights_set *weights)
 {
-    static const char *const keys[] = { "quantization_config", "quantization", "compression_config" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const struct rwk_node *node = rwk_tree_member(config, keys[i]);
-        const struct rwk_node *method = rwk_tree_find(node, "quant_method");
-        if (node && node->type != RWK_JSON_NULL)
-            return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, keys[i], "weights quantised by \"%.40s\" are not "
-                               "supported", method && method->type == RWK_JSON_STRING ? method->string : "?");
-    }
-    return RWK_STATUS_OK;
+    uint64_t n = 0;
+    for (size_t i = 0; i < weights->n_tensors; i++)
+        if (weights->tensors[i].n_dims == 2)
+            n += weights->tensors[i].n_bytes;
+    return n;
+}
+
+static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts *facts, const char *file,
+                                    const struct rwk_model_options *options, struct rwk_error *error)
+{
+    static const enum rwk_element elements[] = { [RWK_WEIGHTS_AS_STORED] = RWK_ELEMENT_F32,
+                                                 [RWK_WEIGHTS_Q8] = RWK_ELEMENT_Q8, [RWK_WEIGHTS_Q4] = RWK_ELEMENT_Q4 };
+    const uint32_t n_workers = options->pool ? rwk_pool_n_threads(options->pool) : 1;
+    struct rwk_quantizer quantizer = {
+        .element = elements[options->weights], .kernels = o->model.kernels, .executor = { .pool = options->pool,
+        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = options->progress,
+        .progress_data = options->progress_data, .total = bytes_to_quantize(&o->weights) };
+    struct rwk_binder binder = { .model = &o->model, .arch = o->arch, .facts = facts, .weights = &o->weights,
+                                 .arena = &o->arena, .quantizer = &quantizer, .packed = o->packed, .error = error };
+    if (o->packed != RWK_ELEMENT_F32 && quantizer.element != RWK_ELEMENT_F32 && quantizer.element != o->packed)
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "weights", "the files hold weights of %d bits already",
+                           o->packed == RWK_ELEMENT_Q8 ? 8 : 4);
+    binder.used = o->used = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->used);
+    binder.quantized = o->quantized = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->quantized);
+    if (!o->used || !o->quantized)
+        return rwk_fail_nomem(error, o->weights.n_tensors * sizeof *o->quantized);
+    enum rwk_status status = rwk_bind(&binder);
+    o->model.copied_bytes += quantizer.bytes;
+    return status;
 }
 
 static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const struct rwk_model_options *options,
@@ -280,7 +314,7 @@ static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const 
     if (!status)
         status = rwk_arch_find(&arch, config, file, error);
     if (!status)
-        status = refuse_quantised(config, file, error);
+        status = rwk_quant_config(&o->packed, config, file, error);
     if (!status)
         status = rwk_facts_read(&facts, arch, config, file, &o->arena, error);
     if (!status)
@@ -301,10 +335,7 @@ static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const 
         status = rwk_weights_open(&o->weights, path, (enum rwk_load_mode)options->load_mode, &o->memory, error);
     if (status)
         return status;
-    o->used = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->used);
-    if (!o->used)
-        return rwk_fail_nomem(error, o->weights.n_tensors);
-    status = rwk_bind(m, arch, &facts, &o->weights, o->used, &o->arena, error);
+    status = bind_weights(o, &facts, file, options, error);
     if (!status)
         status = read_generation(m, path, config, &o->arena, error);
     return status;
@@ -335,8 +366,6 @@ enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path, c
     if (o.load_mode > RWK_LOAD_MAP_LOCK || o.prefetch > RWK_PREFETCH_NOW || o.weights > RWK_WEIGHTS_Q4 ||
         o.cpu > RWK_CPU_NEON)
         return rwk_fail(error, RWK_STATUS_RANGE, NULL, "an option of the model is out of range");
-    if (o.weights != RWK_WEIGHTS_AS_STORED)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "weights", "quantising at load is not supported yet");
     rwk_memory_init(&memory, o.allocator, 0);
     struct rwk_opened *opened = rwk_calloc(&memory, 1, sizeof *opened);
     if (!opened)

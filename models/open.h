@@ -11,6 +11,8 @@ struct rwk_opened {
     struct rwk_arena arena;         /* config, facts, position tables, widened vectors */
     struct rwk_weights_set weights;
     bool *used;                     /* [weights.n_tensors] */
+    struct rwk_matrix *quantized;   /* [weights.n_tensors] those that are quantised matrices now; others have no data */
+    enum rwk_element packed;        /* what quantised tensors of the files hold; F32: there are none */
     const struct rwk_arch *arch;
 };
 

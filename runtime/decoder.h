@@ -69,6 +69,7 @@ struct rwk_pass {
     rwk_logits_fn on_logits;
     void *on_logits_arg;
     atomic_int *cancel;         /* non-zero: stop soon */
+    bool wide;                  /* quantised weights are multiplied with float32 activations */
 };
 
 /* Evaluates the rows, whose positions the caller has reserved in their caches. False when cancelled: the caches then hold

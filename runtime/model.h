@@ -115,6 +115,7 @@ struct rwk_model {
     const struct rwk_kernels *kernels;
     uint64_t fingerprint;                    /* of what the numbers depend on: config, tensors' names, shapes and places */
     uint64_t mapped_bytes, copied_bytes, n_parameters;
+    uint32_t n_quantized;                    /* matrices */
 
     struct rwk_generation_defaults generation;
     atomic_uint references;

@@ -9,10 +9,19 @@ enum {
     PRODUCT_STEP = 256    /* output rows between two looks at the cancel flag */
 };
 
+/* How this pass multiplies with w. */
+static enum rwk_element element_of(const struct rwk_pass *pass, const struct rwk_matrix *w)
+{
+    static const enum rwk_element wide[RWK_N_ELEMENTS] = {
+        [RWK_ELEMENT_F32] = RWK_ELEMENT_F32, [RWK_ELEMENT_F16] = RWK_ELEMENT_F16, [RWK_ELEMENT_BF16] = RWK_ELEMENT_BF16,
+        [RWK_ELEMENT_Q8] = RWK_ELEMENT_Q8_WIDE, [RWK_ELEMENT_Q4] = RWK_ELEMENT_Q4_WIDE };
+    return pass->wide ? wide[w->element] : w->element;
+}
+
 void rwk_product_prepare(const struct rwk_pass *pass, const struct rwk_matrix *w, uint32_t row, const float *x, uint32_t n)
 {
     struct rwk_workspace *ws = pass->ws;
-    pass->model->kernels->prepare[w->element](ws->prepared + row * ws->prepared_stride, x, n);
+    pass->model->kernels->prepare[element_of(pass, w)](ws->prepared + row * ws->prepared_stride, x, n);
 }
 
 struct prepare_job {
@@ -56,7 +65,7 @@ static void multiply(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         uint32_t to = ((end < last ? end : last) - first) * PRODUCT_GRAIN;
         to = to < p->w->rows ? to : p->w->rows;
         for (uint32_t r = from; r < to && !rwk_pass_cancelled(job->pass); r += PRODUCT_STEP)
-            job->pass->model->kernels->matmul[p->w->element][p->w->transposed](
+            job->pass->model->kernels->matmul[element_of(job->pass, p->w)][p->w->transposed](
                 &m, r, to - r < PRODUCT_STEP ? to : r + PRODUCT_STEP, scratch);
     }
 }

@@ -52,6 +52,8 @@ static enum rwk_status resolve_numbers(struct shape *s, const struct rwk_model *
                            model->kernels->name);
     if (s->o.activations > RWK_ACTIVATIONS_INT8)
         return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "activations", "%u is no type of activations", s->o.activations);
+    if (s->o.activations == RWK_ACTIVATIONS_INT8 && model->n_quantized == 0)
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "activations", "int8 activations need quantised weights");
     if (s->o.context > plan->context_limit)
         return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "context", "%llu positions asked for, but the model's table of "
                            "positions ends at %llu", (unsigned long long)s->o.context,
@@ -166,6 +168,7 @@ static enum rwk_status create(struct rwk_session **ret_session, struct rwk_model
     rwk_memory_init(&session->memory, s->o.allocator, 0);
     session->model = rwk_model_retain(model);
     session->executor = s->executor;
+    session->wide = s->o.activations == RWK_ACTIVATIONS_F32;
     session->options = s->o;
     session->context = s->context;
     session->chunk = s->chunk;
@@ -266,7 +269,7 @@ static enum rwk_status run(struct rwk_session *s, uint64_t end, uint64_t logits_
             s->rows[i] = (struct rwk_row){ s->tokens[s->n_cached + i], s->n_cached + i >= logits_from, s->n_cached + i,
                                            &s->sequence };
         rwk_kv_cache_reserve(&s->sequence.cache, s->n_cached, s->n_cached + n);
-        struct rwk_pass pass = { s->model, &s->workspace, &s->executor, s->rows, n, on_logits, s, &s->cancel };
+        struct rwk_pass pass = { s->model, &s->workspace, &s->executor, s->rows, n, on_logits, s, &s->cancel, s->wide };
         bool done = rwk_forward(&pass);
         if (done)
             s->n_cached += n;
@@ -455,6 +458,9 @@ static enum rwk_status check_step(struct rwk_session *const *sessions, const uin
         if (!status && s->sequence.cache.element != sessions[0]->sequence.cache.element)
             status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "sessions of different cache types cannot be stepped "
                               "together");
+        if (!status && s->wide != sessions[0]->wide)
+            status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "sessions of different activations cannot be stepped "
+                              "together");
         if (!status && s->context > sessions[0]->context)
             status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "the first session's context must be the largest");
         if (status)
@@ -480,7 +486,7 @@ static enum rwk_status step_together(struct rwk_session *const *sessions, const 
         }
         struct step_job job = { sessions, (uint32_t)first };
         struct rwk_pass pass = { lead->model, &lead->workspace, &lead->executor, lead->rows, rows, keep_step_logits, &job,
-                                 &lead->cancel };
+                                 &lead->cancel, lead->wide };
         bool done = rwk_forward(&pass);
         atomic_store(&lead->cancel, 0);
         if (!done)

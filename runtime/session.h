@@ -12,6 +12,7 @@ struct rwk_session {
     struct rwk_sequence sequence;
     uint64_t context;
     uint32_t chunk;
+    bool wide;                       /* float32 activations even where weights are quantised */
 
     uint32_t *tokens;                /* [context] */
     uint64_t position, n_cached, epoch;

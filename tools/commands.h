@@ -14,5 +14,6 @@ int run_perplexity(const struct options *options);
 int run_inspect(const struct options *options);
 int run_rope(const struct options *options);
 int run_bench(const struct options *options);
+int run_quantize(const struct options *options);
 
 #endif

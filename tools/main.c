@@ -35,6 +35,8 @@ static const struct command commands[] = {
       "Show what a model, a configuration or a weight file holds", "", run_inspect },
     { "rope", COMMAND_ROPE, "MODEL|CONFIG.json", 1, 1, "Show the effective position plan", "", run_rope },
     { "bench", COMMAND_BENCH, "MODEL", 1, 1, "Measure prefill and decode speed", "", run_bench },
+    { "quantize", COMMAND_QUANTIZE, "--type q8|q4 MODEL DIRECTORY", 2, 2, "Write a model with quantised weights", "",
+      run_quantize },
 };
 
 static void print_overview(FILE *file)

@@ -52,7 +52,7 @@ struct option_row {
     (COMMAND_GENERATE | COMMAND_LOGITS | COMMAND_PERPLEXITY | COMMAND_INSPECT | COMMAND_BENCH)
 #define EVALUATING (COMMAND_GENERATE | COMMAND_LOGITS | COMMAND_PERPLEXITY | COMMAND_BENCH)
 #define TOKENIZING (COMMAND_TOKENIZE | COMMAND_DETOKENIZE)
-#define ALL (LOADING | TOKENIZING | COMMAND_ROPE)
+#define ALL (LOADING | TOKENIZING | COMMAND_ROPE | COMMAND_QUANTIZE)
 #define MAX_TOKENS INT32_MAX
 
 static const struct choice kv_types[] = {
@@ -61,6 +61,7 @@ static const struct choice kv_types[] = {
 static const struct choice weights[] = {
     { "as-stored", RWK_WEIGHTS_AS_STORED }, { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 },
 };
+static const struct choice quantized[] = { { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 } };
 static const struct choice activations[] = {
     { "auto", RWK_ACTIVATIONS_AUTO }, { "f32", RWK_ACTIVATIONS_F32 }, { "int8", RWK_ACTIVATIONS_INT8 }, { 0 },
 };
@@ -134,7 +135,7 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPTION_JSON] = { "json", 0, KIND_FLAG,
         COMMAND_GENERATE | COMMAND_PERPLEXITY | COMMAND_INSPECT | COMMAND_ROPE | COMMAND_BENCH,
         FIELD(json), NULL, "print one JSON object" },
-    [OPTION_THREADS] = { "threads", 't', KIND_COUNT, LOADING, FIELD(threads), "N",
+    [OPTION_THREADS] = { "threads", 't', KIND_COUNT, LOADING | COMMAND_QUANTIZE, FIELD(threads), "N",
         "threads (default: the processors this process may use)", 1, 1024 },
     [OPTION_CONTEXT] = { "context", 'c', KIND_COUNT, LOADING & ~COMMAND_BENCH, FIELD(context), "N",
         "positions to make room for (default: see docs/command.md)", 1, MAX_TOKENS },
@@ -151,6 +152,8 @@ static const struct option_row rows[N_OPTIONS] = {
         "how keys and values are kept", .choices = kv_types },
     [OPTION_WEIGHTS] = { "weights", 0, KIND_CHOICE, LOADING, FIELD(weights), NULL,
         "how weights are held", .choices = weights },
+    [OPTION_TYPE] = { "type", 0, KIND_CHOICE, COMMAND_QUANTIZE, FIELD(weights), NULL,
+        "blocks of 32 weights with a scale, of 8 or 4 bits each", .choices = quantized },
     [OPTION_ACTIVATIONS] = { "activations", 0, KIND_CHOICE, EVALUATING, FIELD(activations), NULL,
         "what quantised weights are multiplied with", .choices = activations },
     [OPTION_CPU] = { "cpu", 0, KIND_CHOICE, LOADING, FIELD(cpu), NULL,

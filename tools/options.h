@@ -17,6 +17,7 @@ enum command_bit {
     COMMAND_INSPECT = 1 << 5,
     COMMAND_ROPE = 1 << 6,
     COMMAND_BENCH = 1 << 7,
+    COMMAND_QUANTIZE = 1 << 8,
 };
 
 enum option_id {
@@ -58,6 +59,7 @@ enum option_id {
     OPTION_ORIGINAL_CONTEXT,
     OPTION_KV_TYPE,
     OPTION_WEIGHTS,
+    OPTION_TYPE,
     OPTION_ACTIVATIONS,
     OPTION_CPU,
     OPTION_LOAD,

@@ -347,6 +347,14 @@ struct rwk_generation_defaults {
 RWK_API enum rwk_status rwk_model_get_generation_defaults(const struct rwk_model *model,
                                                           struct rwk_generation_defaults *ret_defaults);
 
+/* Writes the model of directory `from`, its matrices quantised, as a new directory `to`: all weights in one safetensors file,
+ * config.json with a "quantization_config" of method "ropewalk", and the tokenizer's files and other small ones as they are.
+ * Opened, it gives what opening `from` with the same options->weights gives, without the work and the memory. options:
+ * weights (Q8 or Q4; anything else is RANGE), pool, progress, allocator and memory_budget count. A model that lies at `to`
+ * is never overwritten (IO); files that could not be finished do not appear. */
+RWK_API enum rwk_status rwk_quantize(const char *from, const char *to, const struct rwk_model_options *options,
+                                     struct rwk_error *error);
+
 /* One safetensors file on its own, checked as strictly as a model's. */
 struct rwk_tensor_file;
 RWK_API enum rwk_status rwk_tensor_file_open(struct rwk_tensor_file **ret_file, const char *path,
