@@ -19,6 +19,7 @@
 enum {
     QUANT_VECTORS = RWK_QUANT_ROWS / RWK_LANES, /* of a group */
     QUANT_X_VECTORS = RWK_QUANT_BLOCK / RWK_LANES,
+    QUANT_AHEAD = 16 << 10, /* bytes; far enough that the second cache has them in time */
     QUANT_X_TOKENS = 96                         /* tokens whose activations stay in the second cache */
 };
 
@@ -190,6 +191,11 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
     for (size_t b = 0; b < blocks; b++) {
         vi sum[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
         vf scale[QUANT_ROW_VECTORS];
+        if (n_tokens == 1)
+            for (int g = 0; g < n_groups; g++)
+#pragma GCC unroll 8
+                for (size_t line = 0; line < rwk_quant_block_bytes(e); line += 64)
+                    __builtin_prefetch((const void *)((uintptr_t)tile.data[g] + b * rwk_quant_block_bytes(e) + QUANT_AHEAD + line), 0, 2);
         quant_sums(e, n_vectors, n_tokens, &tile, b, sum);
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++)
@@ -321,57 +327,71 @@ RWK_INLINE float quant_f16(uint16_t *half, float x)
     return rwk_f16_to_float(*half);
 }
 
-static uint16_t quantize_block_q8(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
+/* Numbers q for the scale that fits v, and what is lost: the sum of squared errors. */
+RWK_INLINE float quant_try(vf q[QUANT_X_VECTORS], const vf v[QUANT_X_VECTORS], float scale, float low, float high)
 {
-    uint16_t half;
-    vf n[QUANT_X_VECTORS];
-    quant_round(n, v, quant_f16(&half, quant_max(v) / 127 + quant_taint(v)), -127, 127);
-    for (int i = 0; i < QUANT_X_VECTORS; i++)
-        vf_store_i8(q + i * RWK_LANES, n[i]);
-    return half;
+    vf lost[QUANT_X_VECTORS];
+    quant_round(q, v, scale, low, high);
+    for (int i = 0; i < QUANT_X_VECTORS; i++) {
+        const vf error = vf_sub(v[i], vf_mul(q[i], vf_set1(scale)));
+        lost[i] = vf_mul(error, error);
+    }
+    return quant_lane_sum(lost);
 }
 
-/* The scale with the least sum of squared errors, among those that put the number of greatest magnitude at -divisor, each
- * followed by the best scale for the numbers that it gives (least squares). */
-static uint16_t quantize_block_q4(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
+/* The best scale for given numbers, by least squares. */
+RWK_INLINE float quant_fit(const vf q[QUANT_X_VECTORS], const vf v[QUANT_X_VECTORS])
 {
-    static const float divisors[] = { 8, 7, 7.5f, 8.5f, 9 };
+    vf products[QUANT_X_VECTORS], squares[QUANT_X_VECTORS];
+    for (int i = 0; i < QUANT_X_VECTORS; i++) {
+        products[i] = vf_mul(v[i], q[i]);
+        squares[i] = vf_mul(q[i], q[i]);
+    }
+    const float sum = quant_lane_sum(squares);
+    return sum > 0 ? quant_lane_sum(products) / sum : 0;
+}
+
+/* Of the scales that put the number of greatest magnitude at one of the steps, and of those that fit best what these give,
+ * the one that loses least; a scale that is fine enough to make it exact is one of them where the numbers came from a grid
+ * of four bits. */
+RWK_INLINE uint16_t quantize_block(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS], const float *steps, size_t n_steps,
+                                   float low, float high)
+{
     float x[RWK_QUANT_BLOCK], top = 0, best = INFINITY;
-    uint16_t best_half = 0;
+    uint16_t best_half = rwk_float_to_f16(NAN); /* what stays where v is not finite */
+    memset(q, 0, RWK_QUANT_BLOCK);
     for (int i = 0; i < QUANT_X_VECTORS; i++)
         vf_store(x + i * RWK_LANES, v[i]);
     for (int i = 0; i < RWK_QUANT_BLOCK; i++)
         top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
-    vf n[QUANT_X_VECTORS], a[QUANT_X_VECTORS], b[QUANT_X_VECTORS];
-    for (size_t c = 0; c < sizeof divisors / sizeof *divisors; c++) {
-        uint16_t half;
-        float scale = quant_f16(&half, top / -divisors[c]);
+    for (size_t c = 0; c < n_steps; c++) {
+        float scale = top / steps[c];
         for (int pass = 0; pass < 2; pass++) {
-            quant_round(n, v, scale, -8, 7);
-            for (int i = 0; i < QUANT_X_VECTORS; i++) {
-                const vf wrong = vf_sub(v[i], vf_mul(n[i], vf_set1(scale)));
-                a[i] = vf_mul(wrong, wrong);
-            }
-            const float error = quant_lane_sum(a);
-            if (error < best) {
-                best = error;
+            uint16_t half;
+            vf n[QUANT_X_VECTORS];
+            const float lost = quant_try(n, v, quant_f16(&half, scale), low, high);
+            if (lost < best) {
+                best = lost;
                 best_half = half;
                 for (int i = 0; i < QUANT_X_VECTORS; i++)
                     vf_store_i8(q + i * RWK_LANES, n[i]);
             }
-            for (int i = 0; i < QUANT_X_VECTORS; i++) {
-                a[i] = vf_mul(v[i], n[i]);
-                b[i] = vf_mul(n[i], n[i]);
-            }
-            const float squares = quant_lane_sum(b);
-            scale = quant_f16(&half, squares > 0 ? quant_lane_sum(a) / squares : 0);
+            scale = quant_fit(n, v);
         }
     }
-    if (best == INFINITY) { /* not finite */
-        memset(q, 0, RWK_QUANT_BLOCK);
-        quant_f16(&best_half, NAN);
-    }
     return best_half;
+}
+
+static uint16_t quantize_block_q8(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
+{
+    static const float steps[] = { 127, 126, 120, 119, 112, 105, 104 };
+    return quantize_block(q, v, steps, sizeof steps / sizeof *steps, -127, 127);
+}
+
+static uint16_t quantize_block_q4(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
+{
+    static const float steps[] = { -8, -7, -7.5f, -8.5f, -9 };
+    return quantize_block(q, v, steps, sizeof steps / sizeof *steps, -8, 7);
 }
 
 RWK_INLINE void quantize(enum rwk_element e, unsigned char *data, unsigned char *scales, const float *rows, size_t stride,
