@@ -156,7 +156,7 @@ static enum rwk_status view_packed(const struct rwk_binder *b, const struct rwk_
         return rwk_fail_on(b->error, RWK_STATUS_UNSUPPORTED, t->file->path, t->name, "cannot be a quantised matrix");
     whole->data = t->data;
     whole->scales = scales->data;
-    return check_shape(b, scales, (const uint64_t[]){ groups, blocks, RWK_QUANT_ROWS }, 3);
+    return check_shape(b, scales, (const uint64_t[]){ groups, blocks, 2 * RWK_QUANT_ROWS }, 3);
 }
 
 /* The lower half of the rows of a matrix. */

@@ -1,7 +1,7 @@
 /* Matrices quantised while a model is opened, and the names under which quantised ones lie in files.
  *
  * In files: a tensor NAME of dtype U8 and shape [groups, blocks, block bytes], and NAME + ".scales" of dtype F16 and shape
- * [groups, blocks, 16], laid out as quantlayout.h says; config.json has
+ * [groups, blocks, 32], laid out as quantlayout.h says; config.json has
  *   "quantization_config": {"quant_method": "ropewalk", "bits": 8 or 4} */
 #ifndef RWK_MODELS_QUANTIZE_H
 #define RWK_MODELS_QUANTIZE_H

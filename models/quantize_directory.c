@@ -82,7 +82,7 @@ static void describe(struct output *out, const struct part *p)
     uint64_t size;
     const struct rwk_matrix *m = p->packed;
     const uint64_t packed_shape[] = { m ? rwk_quant_groups(m->rows) : 0, m ? rwk_quant_blocks(m->cols) : 0,
-                                      !m ? 0 : p->is_scales ? RWK_QUANT_ROWS : rwk_quant_block_bytes(m->element) };
+                                      !m ? 0 : p->is_scales ? 2 * RWK_QUANT_ROWS : rwk_quant_block_bytes(m->element) };
     const uint64_t *shape = m ? packed_shape : p->source->shape;
     part_data(p, &size);
     char name_end[] = RWK_QUANT_SCALES;

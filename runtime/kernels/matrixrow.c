@@ -3,18 +3,18 @@
 
 #include "runtime/base/half.h"
 
+static float half_at(const unsigned char *p) { return rwk_f16_to_float((uint16_t)(p[0] | p[1] << 8)); }
+
 static void unpack_row(const struct rwk_matrix *m, size_t row, float *y)
 {
-    const size_t group = row / RWK_QUANT_ROWS, r = row % RWK_QUANT_ROWS, blocks = rwk_quant_blocks(m->cols);
-    const size_t size = rwk_quant_block_bytes(m->element);
-    const bool q8 = rwk_is_q8(m->element);
+    const size_t r = row % RWK_QUANT_ROWS, first = row / RWK_QUANT_ROWS * rwk_quant_blocks(m->cols);
     for (size_t k = 0; k < m->cols; k++) {
-        const size_t block = group * blocks + k / RWK_QUANT_BLOCK, column = k % RWK_QUANT_BLOCK;
-        const unsigned char *data = (const unsigned char *)m->data + block * size;
-        const size_t step = q8 ? column / 4 : column % 16 / 4, at = (step * RWK_QUANT_ROWS + r) * 4 + column % 4;
-        const unsigned char *half = (const unsigned char *)m->scales + block * rwk_quant_scale_bytes() + 2 * r;
-        const int q = q8 ? (int8_t)data[at] : (data[at] >> (column < 16 ? 0 : 4) & 15) - 8;
-        y[k] = rwk_f16_to_float((uint16_t)(half[0] | half[1] << 8)) * (float)q;
+        const size_t block = first + k / RWK_QUANT_BLOCK, column = k % RWK_QUANT_BLOCK;
+        const unsigned char *data = (const unsigned char *)m->data + block * rwk_quant_block_bytes(m->element);
+        const unsigned char *scales = (const unsigned char *)m->scales + block * rwk_quant_scale_bytes();
+        const unsigned q = data[rwk_quant_place(m->element, r, column)];
+        y[k] = half_at(scales + 2 * (RWK_QUANT_ROWS + r)) +
+               half_at(scales + 2 * r) * (float)(rwk_is_q8(m->element) ? q : column < 16 ? q & 15 : q >> 4);
     }
 }
 

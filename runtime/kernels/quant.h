@@ -2,11 +2,16 @@
  *
  * For each output, over blocks of 32 columns, ascending:
  *
- *   y = fma(round(s_w s_x), (float)sum of q_w q_x, y)
+ *   y = fma(round(s_w s_x), sum of q_w q_x, y);  y = fma(m_w, round(s_x sum of q_x), y)
  *
- * The sum is an exact integer, so however it is formed, on any instruction set and with any number of tokens side by side,
- * the bits are the same. Activations are quantised row by row and block by block: s_x = max|x| / 127, q_x = x / s_x to the
- * nearest, ties to even. A block that holds a NaN or an infinity gets s_x = NaN, so that it cannot go unseen.
+ * The sums are exact integers below 2^24, so however they are formed, on any instruction set and with any number of tokens
+ * side by side, the bits are the same. Activations are quantised row by row and block by block, to the nearest, ties to even:
+ *
+ *   Q4   q_x of 8 bits, s_x = max|x| / 127
+ *   Q8   q_x of 12 bits, s_x = max|x| / 2047, so that next to nothing is lost beside the weights' own rounding, and
+ *        32 * 255 * 2047 < 2^24
+ *
+ * A block that holds a NaN or an infinity gets s_x = NaN, so that it cannot go unseen.
  *
  * The _WIDE elements multiply the activations as they are: blocks of the matrix are unpacked to floats and given to the
  * products of panel.h. */
@@ -25,16 +30,14 @@ enum {
 
 /* ---- activations ---- */
 
-struct quant_x {
-    float scale;
-    int32_t offset; /* added to sums: stored weights are raised by a constant */
+struct quant_x8 {
+    float scale, sum; /* sum: scale times the sum of q */
     int8_t q[RWK_QUANT_BLOCK];
 };
-
-static size_t prepared_size_quant(uint32_t n)
-{
-    return ((rwk_quant_blocks(n) * sizeof(struct quant_x) + 63) / 64 | 1) * 64;
-}
+struct quant_x16 {
+    float scale, sum;
+    int16_t q[RWK_QUANT_BLOCK];
+};
 
 RWK_INLINE float quant_lane_sum(vf v[QUANT_X_VECTORS])
 {
@@ -44,7 +47,8 @@ RWK_INLINE float quant_lane_sum(vf v[QUANT_X_VECTORS])
     return vf_sum(v[0]);
 }
 
-RWK_INLINE float quant_max(const vf v[QUANT_X_VECTORS])
+/* max|v| */
+RWK_INLINE float quant_top(const vf v[QUANT_X_VECTORS])
 {
     vf m = vf_abs(v[0]);
     for (int i = 1; i < QUANT_X_VECTORS; i++)
@@ -61,44 +65,64 @@ RWK_INLINE float quant_taint(const vf v[QUANT_X_VECTORS])
     return quant_lane_sum(zero);
 }
 
-RWK_INLINE void quant_block(struct quant_x *to, const float *x, int32_t raised)
+/* v -> q, integral floats of at most `most`; returns the scale, and with it the sum of q. */
+RWK_INLINE float quant_row_block(vf q[QUANT_X_VECTORS], const float *x, float most, float *ret_sum)
 {
-    vf v[QUANT_X_VECTORS], q[QUANT_X_VECTORS];
+    vf v[QUANT_X_VECTORS], copy[QUANT_X_VECTORS];
     for (int i = 0; i < QUANT_X_VECTORS; i++)
         v[i] = vf_load(x + i * RWK_LANES);
-    const float max = quant_max(v);
-    const vf inverse = vf_set1(max > 1e-30f ? 127 / max : 0); /* below, the inverse would overflow */
-    for (int i = 0; i < QUANT_X_VECTORS; i++) {
-        q[i] = vf_round(vf_mul(v[i], inverse));
-        vf_store_i8(to->q + i * RWK_LANES, q[i]);
-    }
-    const float sum = quant_lane_sum(q), taint = quant_taint(v);
-    to->scale = max / 127 + taint;
-    to->offset = taint == 0 ? -raised * (int32_t)sum : 0;
+    const float top = quant_top(v), scale = top / most + quant_taint(v);
+    const vf inverse = vf_set1(top > 1e-30f ? most / top : 0); /* below, the inverse would overflow */
+    for (int i = 0; i < QUANT_X_VECTORS; i++)
+        copy[i] = q[i] = vf_round(vf_mul(v[i], inverse));
+    *ret_sum = scale * quant_lane_sum(copy);
+    return scale;
 }
 
-RWK_INLINE void prepare_quant(void *dst, const float *x, uint32_t n, int32_t raised)
+RWK_INLINE void quant_x8(struct quant_x8 *to, const float *x)
 {
-    struct quant_x *to = dst;
-    uint32_t k = 0;
-    for (; k + RWK_QUANT_BLOCK <= n; k += RWK_QUANT_BLOCK)
-        quant_block(to++, x + k, raised);
-    if (k < n) {
-        float padded[RWK_QUANT_BLOCK] = { 0 };
-        memcpy(padded, x + k, (n - k) * sizeof *x);
-        quant_block(to, padded, raised);
-    }
+    vf q[QUANT_X_VECTORS];
+    to->scale = quant_row_block(q, x, 127, &to->sum);
+    for (int i = 0; i < QUANT_X_VECTORS; i++)
+        vf_store_i8(to->q + i * RWK_LANES, q[i]);
 }
 
-static void prepare_q8(void *dst, const float *x, uint32_t n) { prepare_quant(dst, x, n, RWK_Q8_OFFSET); }
-static void prepare_q4(void *dst, const float *x, uint32_t n) { prepare_quant(dst, x, n, 8); }
+RWK_INLINE void quant_x16(struct quant_x16 *to, const float *x)
+{
+    vf q[QUANT_X_VECTORS];
+    to->scale = quant_row_block(q, x, 2047, &to->sum);
+    for (int i = 0; i < QUANT_X_VECTORS; i++)
+        vf_store_i16(to->q + i * RWK_LANES, q[i]);
+}
+
+/* prepare and prepared_size of one kind of activations. */
+#define QUANT_PREPARE(element, kind)                                                                                    \
+    static size_t prepared_size_##element(uint32_t n)                                                                   \
+    {                                                                                                                   \
+        return ((rwk_quant_blocks(n) * sizeof(struct quant_##kind) + 63) / 64 | 1) * 64;                                \
+    }                                                                                                                   \
+    static void prepare_##element(void *dst, const float *x, uint32_t n)                                                \
+    {                                                                                                                   \
+        struct quant_##kind *to = dst;                                                                                  \
+        uint32_t k = 0;                                                                                                 \
+        for (; k + RWK_QUANT_BLOCK <= n; k += RWK_QUANT_BLOCK)                                                          \
+            quant_##kind(to++, x + k);                                                                                  \
+        if (k < n) {                                                                                                    \
+            float padded[RWK_QUANT_BLOCK] = { 0 };                                                                      \
+            memcpy(padded, x + k, (n - k) * sizeof *x);                                                                 \
+            quant_##kind(to, padded);                                                                                   \
+        }                                                                                                               \
+    }
+QUANT_PREPARE(q8, x16)
+QUANT_PREPARE(q4, x8)
+#undef QUANT_PREPARE
 
 /* ---- the tile ---- */
 
 struct quant_tile {
     const unsigned char *data[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
     const unsigned char *scales[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
-    const struct quant_x *x[RWK_QUANT_TOKENS];
+    const unsigned char *x[RWK_QUANT_TOKENS]; /* rows of struct quant_x16 (Q8) or quant_x8 (Q4) */
 };
 
 enum { QUANT_ROW_VECTORS = QUANT_VECTORS * (RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS) };
@@ -109,61 +133,97 @@ RWK_INLINE vb quant_load(const struct quant_tile *tile, int v, size_t at)
     return vb_load(tile->data[v / QUANT_VECTORS] + at + v % QUANT_VECTORS * 4 * RWK_LANES);
 }
 
-/* sum[v][t] = the integer sums of block b. */
-RWK_INLINE void quant_sums(enum rwk_element e, int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b,
-                           vi sum[][RWK_QUANT_TOKENS])
+RWK_INLINE size_t quant_x_bytes(enum rwk_element e)
 {
-    const size_t block = b * rwk_quant_block_bytes(e), step = 4 * RWK_QUANT_ROWS;
-    if (e == RWK_ELEMENT_Q8) {
-#pragma GCC unroll 8
-        for (int t = 0; t < n_tokens; t++)
-#pragma GCC unroll 8
-            for (int v = 0; v < n_vectors; v++)
-                sum[v][t] = vw8_start(tile->x[t][b].offset);
-#pragma GCC unroll 8
-        for (int s = 0; s < 8; s++) {
-            vw8 w[QUANT_ROW_VECTORS];
-#pragma GCC unroll 8
-            for (int v = 0; v < n_vectors; v++)
-                w[v] = vw8_make(quant_load(tile, v, block + (size_t)s * step));
-#pragma GCC unroll 8
-            for (int t = 0; t < n_tokens; t++) {
-                const vb x = vb_four(tile->x[t][b].q + 4 * s);
-#pragma GCC unroll 8
-                for (int v = 0; v < n_vectors; v++)
-                    sum[v][t] = vw8_dot(sum[v][t], w[v], x);
-            }
-        }
-        return;
-    }
-    vn part[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
+    return e == RWK_ELEMENT_Q8 ? sizeof(struct quant_x16) : sizeof(struct quant_x8);
+}
+
+/* Block b of token t: scale, sum, and its numbers. */
+RWK_INLINE const float *quant_x_head(enum rwk_element e, const struct quant_tile *tile, int t, size_t b)
+{
+    return (const float *)(const void *)(tile->x[t] + b * quant_x_bytes(e));
+}
+RWK_INLINE const unsigned char *quant_x_numbers(enum rwk_element e, const struct quant_tile *tile, int t, size_t b)
+{
+    return tile->x[t] + b * quant_x_bytes(e) + 2 * sizeof(float);
+}
+
+/* sum[v][t] = the integer sums of block b, as floats. */
+RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b, vf sum[][RWK_QUANT_TOKENS])
+{
+    vs16 part[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
 #pragma GCC unroll 8
     for (int t = 0; t < n_tokens; t++)
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++)
-            part[v][t] = vn_start(tile->x[t][b].offset);
+            part[v][t] = vs16_zero();
+#pragma GCC unroll 8
+    for (size_t s = 0; s < 8; s++) {
+        vb even[QUANT_ROW_VECTORS], odd[QUANT_ROW_VECTORS];
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vectors; v++) {
+            const vb w = quant_load(tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q8) + s * 4 * RWK_QUANT_ROWS);
+            even[v] = vb_even(w);
+            odd[v] = vb_odd(w);
+        }
+#pragma GCC unroll 8
+        for (int t = 0; t < n_tokens; t++) {
+            const unsigned char *q = quant_x_numbers(RWK_ELEMENT_Q8, tile, t, b) + 8 * s;
+            const vb x = vb_four(q), x2 = vb_four(q + 4);
+#pragma GCC unroll 8
+            for (int v = 0; v < n_vectors; v++)
+                part[v][t] = vs16_dot(vs16_dot(part[v][t], even[v], x), odd[v], x2);
+        }
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < n_tokens; t++)
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vectors; v++)
+            sum[v][t] = vs16_end(part[v][t]);
+}
+
+RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b, vf sum[][RWK_QUANT_TOKENS])
+{
+    vs8 part[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
+#pragma GCC unroll 8
+    for (int t = 0; t < n_tokens; t++)
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vectors; v++)
+            part[v][t] = vs8_zero();
 #pragma GCC unroll 4
-    for (int s = 0; s < 4; s++) {
+    for (size_t s = 0; s < 4; s++) {
         vb low[QUANT_ROW_VECTORS], high[QUANT_ROW_VECTORS];
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++) {
-            const vb w = quant_load(tile, v, block + (size_t)s * step);
+            const vb w = quant_load(tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q4) + s * 4 * RWK_QUANT_ROWS);
             low[v] = vb_low(w);
             high[v] = vb_high(w);
         }
 #pragma GCC unroll 8
         for (int t = 0; t < n_tokens; t++) {
-            const vb x = vb_four(tile->x[t][b].q + 4 * s), x16 = vb_four(tile->x[t][b].q + 16 + 4 * s);
+            const unsigned char *q = quant_x_numbers(RWK_ELEMENT_Q4, tile, t, b) + 4 * s;
+            const vb x = vb_four(q), x16 = vb_four(q + 16);
 #pragma GCC unroll 8
             for (int v = 0; v < n_vectors; v++)
-                part[v][t] = vn_dot(vn_dot(part[v][t], low[v], x), high[v], x16);
+                part[v][t] = vs8_dot(vs8_dot(part[v][t], low[v], x), high[v], x16);
         }
     }
 #pragma GCC unroll 8
     for (int t = 0; t < n_tokens; t++)
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++)
-            sum[v][t] = vn_end(part[v][t], tile->x[t][b].offset);
+            sum[v][t] = vs8_end(part[v][t]);
+}
+
+/* Asks for what a single token's product reads next. */
+RWK_INLINE void quant_prefetch(enum rwk_element e, int n_groups, const struct quant_tile *tile, size_t b)
+{
+#pragma GCC unroll 8
+    for (int g = 0; g < n_groups; g++)
+#pragma GCC unroll 8
+        for (size_t line = 0; line < rwk_quant_block_bytes(e); line += 64)
+            __builtin_prefetch((const void *)((uintptr_t)tile->data[g] + b * rwk_quant_block_bytes(e) + QUANT_AHEAD + line),
+                               0, 2);
 }
 
 /* Groups [group, group + n_groups) by tokens [token, token + n_tokens). Missing ones repeat the last and are not stored. */
@@ -180,7 +240,7 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
     }
     for (int t = 0; t < n_tokens; t++) {
         const uint32_t row = token + (uint32_t)t < m->n_tokens ? token + (uint32_t)t : m->n_tokens - 1;
-        tile.x[t] = (const struct quant_x *)(const void *)((const unsigned char *)m->x + row * m->x_stride);
+        tile.x[t] = (const unsigned char *)m->x + row * m->x_stride;
     }
     vf acc[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
 #pragma GCC unroll 8
@@ -189,24 +249,27 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
         for (int t = 0; t < n_tokens; t++)
             acc[v][t] = vf_zero();
     for (size_t b = 0; b < blocks; b++) {
-        vi sum[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
-        vf scale[QUANT_ROW_VECTORS];
+        vf sum[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS], scale[QUANT_ROW_VECTORS], least[QUANT_ROW_VECTORS];
         if (n_tokens == 1)
-            for (int g = 0; g < n_groups; g++)
+            quant_prefetch(e, n_groups, &tile, b);
+        if (e == RWK_ELEMENT_Q8)
+            quant_sums_q8(n_vectors, n_tokens, &tile, b, sum);
+        else
+            quant_sums_q4(n_vectors, n_tokens, &tile, b, sum);
 #pragma GCC unroll 8
-                for (size_t line = 0; line < rwk_quant_block_bytes(e); line += 64)
-                    __builtin_prefetch((const void *)((uintptr_t)tile.data[g] + b * rwk_quant_block_bytes(e) + QUANT_AHEAD + line), 0, 2);
-        quant_sums(e, n_vectors, n_tokens, &tile, b, sum);
-#pragma GCC unroll 8
-        for (int v = 0; v < n_vectors; v++)
-            scale[v] = vf_load_f16(tile.scales[v / QUANT_VECTORS] + b * rwk_quant_scale_bytes() +
-                                   v % QUANT_VECTORS * RWK_LANES * sizeof(uint16_t));
+        for (int v = 0; v < n_vectors; v++) {
+            const unsigned char *at = tile.scales[v / QUANT_VECTORS] + b * rwk_quant_scale_bytes() +
+                                      v % QUANT_VECTORS * RWK_LANES * sizeof(uint16_t);
+            scale[v] = vf_load_f16(at);
+            least[v] = vf_load_f16(at + RWK_QUANT_ROWS * sizeof(uint16_t));
+        }
 #pragma GCC unroll 8
         for (int t = 0; t < n_tokens; t++) {
-            const vf x = vf_set1(tile.x[t][b].scale);
+            const float *head = quant_x_head(e, &tile, t, b);
+            const vf x_scale = vf_set1(head[0]), x_sum = vf_set1(head[1]);
 #pragma GCC unroll 8
             for (int v = 0; v < n_vectors; v++)
-                acc[v][t] = vf_fma(vf_mul(scale[v], x), vi_to_float(sum[v][t]), acc[v][t]);
+                acc[v][t] = vf_fma(least[v], x_sum, vf_fma(vf_mul(scale[v], x_scale), sum[v][t], acc[v][t]));
         }
     }
     for (int t = 0; t < n_tokens && token + (uint32_t)t < m->n_tokens; t++)
@@ -260,21 +323,12 @@ static void matmul_q4(const struct rwk_matmul *m, uint32_t row_begin, uint32_t r
 /* One block of one group as floats, [32 columns], `stride` floats apart, of 16 rows. */
 RWK_INLINE void quant_unpack(enum rwk_element e, float *to, size_t stride, const unsigned char *data, const unsigned char *scales)
 {
-    const size_t step = 4 * RWK_QUANT_ROWS;
-    for (int v = 0; v < QUANT_VECTORS; v++, to += RWK_LANES) {
-        const vf scale = vf_load_f16(scales + v * RWK_LANES * sizeof(uint16_t));
-        for (size_t s = 0; s < (e == RWK_ELEMENT_Q8 ? 8 : 4); s++) {
-            const vb b = vb_load(data + s * step + (size_t)v * 4 * RWK_LANES), low = vb_low(b), high = vb_high(b);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) {
-                float *column = to + (4 * s + (size_t)i) * stride;
-                if (e == RWK_ELEMENT_Q8) {
-                    vf_store(column, vf_mul(scale, vi_to_float(vi_byte(b, i))));
-                    continue;
-                }
-                vf_store(column, vf_mul(scale, vf_sub(vi_to_float(vi_byte(low, i)), vf_set1(8))));
-                vf_store(column + 16 * stride, vf_mul(scale, vf_sub(vi_to_float(vi_byte(high, i)), vf_set1(8))));
-            }
+    for (size_t v = 0; v < QUANT_VECTORS; v++, to += RWK_LANES, scales += RWK_LANES * sizeof(uint16_t)) {
+        const vf scale = vf_load_f16(scales), least = vf_load_f16(scales + RWK_QUANT_ROWS * sizeof(uint16_t));
+        for (size_t column = 0; column < RWK_QUANT_BLOCK; column++) {
+            const size_t at = rwk_quant_place(e, v * RWK_LANES, column);
+            const vb b = vb_load(data + at / 4 * 4), q = e == RWK_ELEMENT_Q8 ? b : column < 16 ? vb_low(b) : vb_high(b);
+            vf_store(to + column * stride, vf_fma(scale, vb_to_float(q, (int)(at % 4)), least));
         }
     }
 }
@@ -313,107 +367,52 @@ static void matmul_q4_wide(const struct rwk_matmul *m, uint32_t row_begin, uint3
 
 /* ---- quantising ---- */
 
-/* q = v / scale to the nearest within low..high; 0 where the scale is. */
-RWK_INLINE void quant_round(vf q[QUANT_X_VECTORS], const vf v[QUANT_X_VECTORS], float scale, float low, float high)
-{
-    const vf inverse = vf_set1(scale != 0 ? 1 / scale : 0);
-    for (int i = 0; i < QUANT_X_VECTORS; i++)
-        q[i] = vf_max(vf_min(vf_round(vf_mul(v[i], inverse)), vf_set1(high)), vf_set1(low));
-}
-
 RWK_INLINE float quant_f16(uint16_t *half, float x)
 {
     *half = rwk_float_to_f16(x);
     return rwk_f16_to_float(*half);
 }
 
-/* Numbers q for the scale that fits v, and what is lost: the sum of squared errors. */
-RWK_INLINE float quant_try(vf q[QUANT_X_VECTORS], const vf v[QUANT_X_VECTORS], float scale, float low, float high)
+/* The least and the greatest number stand at both ends of q's range. Scale and minimum are taken as float16 before the rest
+ * is rounded against them. */
+RWK_INLINE void quantize_block(uint8_t q[RWK_QUANT_BLOCK], uint16_t *scale, uint16_t *least, const float *x, float most)
 {
-    vf lost[QUANT_X_VECTORS];
-    quant_round(q, v, scale, low, high);
-    for (int i = 0; i < QUANT_X_VECTORS; i++) {
-        const vf error = vf_sub(v[i], vf_mul(q[i], vf_set1(scale)));
-        lost[i] = vf_mul(error, error);
-    }
-    return quant_lane_sum(lost);
-}
-
-/* The best scale for given numbers, by least squares. */
-RWK_INLINE float quant_fit(const vf q[QUANT_X_VECTORS], const vf v[QUANT_X_VECTORS])
-{
-    vf products[QUANT_X_VECTORS], squares[QUANT_X_VECTORS];
-    for (int i = 0; i < QUANT_X_VECTORS; i++) {
-        products[i] = vf_mul(v[i], q[i]);
-        squares[i] = vf_mul(q[i], q[i]);
-    }
-    const float sum = quant_lane_sum(squares);
-    return sum > 0 ? quant_lane_sum(products) / sum : 0;
-}
-
-/* Of the scales that put the number of greatest magnitude at one of the steps, and of those that fit best what these give,
- * the one that loses least; a scale that is fine enough to make it exact is one of them where the numbers came from a grid
- * of four bits. */
-RWK_INLINE uint16_t quantize_block(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS], const float *steps, size_t n_steps,
-                                   float low, float high)
-{
-    float x[RWK_QUANT_BLOCK], top = 0, best = INFINITY;
-    uint16_t best_half = rwk_float_to_f16(NAN); /* what stays where v is not finite */
-    memset(q, 0, RWK_QUANT_BLOCK);
+    vf v[QUANT_X_VECTORS], low, high;
     for (int i = 0; i < QUANT_X_VECTORS; i++)
-        vf_store(x + i * RWK_LANES, v[i]);
-    for (int i = 0; i < RWK_QUANT_BLOCK; i++)
-        top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
-    for (size_t c = 0; c < n_steps; c++) {
-        float scale = top / steps[c];
-        for (int pass = 0; pass < 2; pass++) {
-            uint16_t half;
-            vf n[QUANT_X_VECTORS];
-            const float lost = quant_try(n, v, quant_f16(&half, scale), low, high);
-            if (lost < best) {
-                best = lost;
-                best_half = half;
-                for (int i = 0; i < QUANT_X_VECTORS; i++)
-                    vf_store_i8(q + i * RWK_LANES, n[i]);
-            }
-            scale = quant_fit(n, v);
-        }
+        v[i] = vf_load(x + i * RWK_LANES);
+    low = vf_neg(v[0]);
+    high = v[0];
+    for (int i = 1; i < QUANT_X_VECTORS; i++) {
+        low = vf_max(low, vf_neg(v[i]));
+        high = vf_max(high, v[i]);
     }
-    return best_half;
-}
-
-static uint16_t quantize_block_q8(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
-{
-    static const float steps[] = { 127, 126, 120, 119, 112, 105, 104 };
-    return quantize_block(q, v, steps, sizeof steps / sizeof *steps, -127, 127);
-}
-
-static uint16_t quantize_block_q4(int8_t q[RWK_QUANT_BLOCK], const vf v[QUANT_X_VECTORS])
-{
-    static const float steps[] = { -8, -7, -7.5f, -8.5f, -9 };
-    return quantize_block(q, v, steps, sizeof steps / sizeof *steps, -8, 7);
+    const float m = quant_f16(least, -vf_max_lanes(low) + quant_taint(v));
+    const float s = quant_f16(scale, (vf_max_lanes(high) - m) / most);
+    const vf inverse = vf_set1(s > 0 ? 1 / s : 0);
+    for (int i = 0; i < QUANT_X_VECTORS; i++) {
+        const vf n = vf_round(vf_mul(vf_sub(v[i], vf_set1(m)), inverse));
+        vf_store_u8(q + i * RWK_LANES, vf_max(vf_min(n, vf_set1(most)), vf_zero()));
+    }
 }
 
 RWK_INLINE void quantize(enum rwk_element e, unsigned char *data, unsigned char *scales, const float *rows, size_t stride,
                          uint32_t n)
 {
-    for (size_t b = 0; b < rwk_quant_blocks(n); b++, data += rwk_quant_block_bytes(e), scales += rwk_quant_scale_bytes())
+    for (size_t b = 0; b < rwk_quant_blocks(n); b++, data += rwk_quant_block_bytes(e), scales += rwk_quant_scale_bytes()) {
+        uint16_t head[2][RWK_QUANT_ROWS];
         for (size_t r = 0; r < RWK_QUANT_ROWS; r++) {
             const size_t k = b * RWK_QUANT_BLOCK, left = n - k < RWK_QUANT_BLOCK ? n - k : RWK_QUANT_BLOCK;
             float padded[RWK_QUANT_BLOCK] = { 0 };
-            int8_t q[RWK_QUANT_BLOCK];
-            vf v[QUANT_X_VECTORS];
+            uint8_t q[RWK_QUANT_BLOCK];
             memcpy(padded, rows + r * stride + k, left * sizeof *rows);
-            for (int i = 0; i < QUANT_X_VECTORS; i++)
-                v[i] = vf_load(padded + i * RWK_LANES);
-            const uint16_t half = e == RWK_ELEMENT_Q8 ? quantize_block_q8(q, v) : quantize_block_q4(q, v);
-            memcpy(scales + 2 * r, &half, sizeof half);
-            if (e == RWK_ELEMENT_Q4)
-                for (int i = 0; i < 16; i++)
-                    q[i] = (int8_t)((q[i] + 8) | (q[16 + i] + 8) << 4);
-            for (size_t s = 0; s < (e == RWK_ELEMENT_Q8 ? 8 : 4); s++)
-                memcpy(data + (s * RWK_QUANT_ROWS + r) * 4, q + 4 * s, 4);
+            quantize_block(q, &head[0][r], &head[1][r], padded, e == RWK_ELEMENT_Q8 ? 255 : 15);
+            for (size_t i = 0; e == RWK_ELEMENT_Q8 && i < RWK_QUANT_BLOCK; i++)
+                data[rwk_quant_place(e, r, i)] = q[i];
+            for (size_t i = 0; e == RWK_ELEMENT_Q4 && i < RWK_QUANT_BLOCK / 2; i++)
+                data[rwk_quant_place(e, r, i)] = (uint8_t)(q[i] | q[i + RWK_QUANT_BLOCK / 2] << 4);
         }
+        memcpy(scales, head, sizeof head);
+    }
 }
 
 static void quantize_q8(void *data, void *scales, const float *rows, size_t stride, uint32_t n)

@@ -19,18 +19,18 @@
  *   vf_load_f16(p)  vf_load_bf16(p)  vf_load_i8(p)          RWK_LANES stored elements, widened
  *   vf_load_bf16_even(p)  vf_load_bf16_odd(p)               of 2 RWK_LANES elements
  *   vf_store_f16(p, v)  vf_store_bf16(p, v)                 rounded to nearest even
- *   vf_store_i8(p, v)                                       integral lanes within -127..127; others: any value
+ *   vf_store_i8(p, v)  vf_store_u8(p, v)  vf_store_i16(p, v)  integral lanes that fit; of others: any value
  *
- * and for quantised weights, RWK_LANES rows by 4 columns at a time:
+ * and for quantised weights, RWK_LANES rows by 4 bytes at a time:
  *
- *   vb  4 RWK_LANES bytes     vi  RWK_LANES integers of 32 bits
- *   vb_load(p)  vb_four(p): the 4 bytes at p in every lane  vb_low(b)  vb_high(b): each byte's lower, upper 4 bits
- *   vi_byte(b, i)     byte i of each lane, with its sign    vi_to_float(v)
- *   vw8  weights of 8 bits as the product wants them        vw8_make(b)
- *   vw8_dot(sum, w, x)  sum + the 4 products of each lane, all within -127..127; sum begins as vw8_start(offset), where
- *                       offset is what must be added for x: -RWK_Q8_OFFSET times the sum of all x
- *   vn  sums of products with weights of 0..15; at most 8 calls of vn_dot(sum, w, x) between vn_start(offset) and
- *       vn_end(sum, offset), which gives them as vi, offset added
+ *   vb  4 RWK_LANES bytes
+ *   vb_load(p)  vb_four(p): the 4 bytes at p in every lane
+ *   vb_low(b)  vb_high(b)         each byte's lower, upper 4 bits
+ *   vb_even(b)  vb_odd(b)         bytes 0 and 2, or 1 and 3, of each lane as two numbers of 16 bits
+ *   vb_to_float(b, i)             byte i of each lane, unsigned
+ *   vs16  sums under way of w x, numbers of 16 bits, w of 0..255, x signed: vs16_zero  vs16_dot(sum, w, x)  vs16_end(sum)
+ *   vs8   the same of bytes, w of 0..15, x of -127..127, at most 8 calls of vs8_dot: vs8_zero  vs8_dot(sum, w, x)
+ *         vs8_end(sum)            the ends give floats, exact below 2^24
  *
  * and constants: RWK_LANES; RWK_TILE_TOKENS, tokens in the widest register tile (4 rows tall); RWK_PANEL_1, _2, _3, _6:
  * vectors in the panel tile for so many tokens; RWK_QUANT_TOKENS and RWK_QUANT_GROUPS, the tile of quantised weights, and

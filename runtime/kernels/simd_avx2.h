@@ -102,21 +102,23 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
     _mm_storeu_si128(p, _mm256_castsi256_si128(r));
 }
 
-RWK_INLINE void vf_store_i8(void *p, vf v)
+RWK_INLINE __m128i vf_to_i16(vf v)
 {
     __m256i n = _mm256_cvtps_epi32(v);
-    __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1));
-    _mm_storel_epi64(p, _mm_packs_epi16(halves, halves));
+    return _mm_packs_epi32(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1));
 }
+RWK_INLINE void vf_store_i8(void *p, vf v) { _mm_storel_epi64(p, _mm_packs_epi16(vf_to_i16(v), _mm_setzero_si128())); }
+RWK_INLINE void vf_store_u8(void *p, vf v) { _mm_storel_epi64(p, _mm_packus_epi16(vf_to_i16(v), _mm_setzero_si128())); }
+RWK_INLINE void vf_store_i16(void *p, vf v) { _mm_storeu_si128(p, vf_to_i16(v)); }
 
 typedef __m256i vb;
 typedef __m256i vi;
-typedef struct { __m256i w, magnitude; } vw8;
-typedef __m256i vn; /* sums of 16 bits: 16 products of at most 15 * 127 fit */
-enum { RWK_Q8_OFFSET = 0, RWK_QUANT_TOKENS = 4, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 2 };
+typedef vi vs16;
+typedef __m256i vs8; /* sums of 16 bits: 16 products of at most 15 * 127 fit */
+enum { RWK_QUANT_TOKENS = 4, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 2 };
 
 RWK_INLINE vb vb_load(const void *p) { return _mm256_loadu_si256(p); }
-RWK_INLINE vb vb_four(const int8_t *p)
+RWK_INLINE vb vb_four(const void *p)
 {
     int four;
     memcpy(&four, p, sizeof four);
@@ -124,23 +126,18 @@ RWK_INLINE vb vb_four(const int8_t *p)
 }
 RWK_INLINE vb vb_low(vb b) { return _mm256_and_si256(b, _mm256_set1_epi8(15)); }
 RWK_INLINE vb vb_high(vb b) { return _mm256_and_si256(_mm256_srli_epi16(b, 4), _mm256_set1_epi8(15)); }
-RWK_INLINE vf vi_to_float(vi v) { return _mm256_cvtepi32_ps(v); }
-RWK_INLINE vi vi_byte(vb b, int i) { return _mm256_srai_epi32(_mm256_sllv_epi32(b, _mm256_set1_epi32(24 - 8 * i)), 24); }
+RWK_INLINE vb vb_even(vb b) { return _mm256_and_si256(b, _mm256_set1_epi16(255)); }
+RWK_INLINE vb vb_odd(vb b) { return _mm256_srli_epi16(b, 8); }
+RWK_INLINE vf vb_to_float(vb b, int i)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(b, _mm256_set1_epi32(8 * i)), _mm256_set1_epi32(255)));
+}
 
-/* The instruction multiplies unsigned by signed numbers: |w| by x with the sign of w. Neither is ever -128, so that sums of
- * two products stay below 2^15. */
-RWK_INLINE vw8 vw8_make(vb w) { return (vw8){ w, _mm256_abs_epi8(w) }; }
-RWK_INLINE vi vw8_start(int32_t offset) { (void)offset; return _mm256_setzero_si256(); }
-RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x)
-{
-    __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x, w.w));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-RWK_INLINE vn vn_start(int32_t offset) { (void)offset; return _mm256_setzero_si256(); }
-RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x)); }
-RWK_INLINE vi vn_end(vn sum, int32_t offset)
-{
-    return _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), _mm256_set1_epi32(offset));
-}
+RWK_INLINE vs16 vs16_zero(void) { return _mm256_setzero_si256(); }
+RWK_INLINE vs16 vs16_dot(vs16 sum, vb w, vb x) { return _mm256_add_epi32(sum, _mm256_madd_epi16(w, x)); }
+RWK_INLINE vf vs16_end(vs16 sum) { return _mm256_cvtepi32_ps(sum); }
+RWK_INLINE vs8 vs8_zero(void) { return _mm256_setzero_si256(); }
+RWK_INLINE vs8 vs8_dot(vs8 sum, vb w, vb x) { return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x)); }
+RWK_INLINE vf vs8_end(vs8 sum) { return _mm256_cvtepi32_ps(_mm256_madd_epi16(sum, _mm256_set1_epi16(1))); }
 
 #endif

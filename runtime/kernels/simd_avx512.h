@@ -91,15 +91,17 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
 }
 
 RWK_INLINE void vf_store_i8(void *p, vf v) { _mm_storeu_si128(p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v))); }
+RWK_INLINE void vf_store_u8(void *p, vf v) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v))); }
+RWK_INLINE void vf_store_i16(void *p, vf v) { _mm256_storeu_si256(p, _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(v))); }
 
 typedef __m512i vb;
 typedef __m512i vi;
-typedef __m512i vw8;
-typedef vi vn;
-enum { RWK_Q8_OFFSET = 128, RWK_QUANT_TOKENS = 6, RWK_QUANT_GROUPS = 2, RWK_QUANT_GROUPS_1 = 2 };
+typedef vi vs16;
+typedef vi vs8;
+enum { RWK_QUANT_TOKENS = 6, RWK_QUANT_GROUPS = 2, RWK_QUANT_GROUPS_1 = 2 };
 
 RWK_INLINE vb vb_load(const void *p) { return _mm512_loadu_si512(p); }
-RWK_INLINE vb vb_four(const int8_t *p)
+RWK_INLINE vb vb_four(const void *p)
 {
     int four;
     memcpy(&four, p, sizeof four);
@@ -107,15 +109,18 @@ RWK_INLINE vb vb_four(const int8_t *p)
 }
 RWK_INLINE vb vb_low(vb b) { return _mm512_and_si512(b, _mm512_set1_epi8(15)); }
 RWK_INLINE vb vb_high(vb b) { return _mm512_and_si512(_mm512_srli_epi16(b, 4), _mm512_set1_epi8(15)); }
-RWK_INLINE vf vi_to_float(vi v) { return _mm512_cvtepi32_ps(v); }
-RWK_INLINE vi vi_byte(vb b, int i) { return _mm512_srai_epi32(_mm512_sllv_epi32(b, _mm512_set1_epi32(24 - 8 * i)), 24); }
+RWK_INLINE vb vb_even(vb b) { return _mm512_and_si512(b, _mm512_set1_epi16(255)); }
+RWK_INLINE vb vb_odd(vb b) { return _mm512_srli_epi16(b, 8); }
+RWK_INLINE vf vb_to_float(vb b, int i)
+{
+    return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srlv_epi32(b, _mm512_set1_epi32(8 * i)), _mm512_set1_epi32(255)));
+}
 
-/* The instruction multiplies unsigned by signed numbers, so weights are raised by 128. */
-RWK_INLINE vw8 vw8_make(vb w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
-RWK_INLINE vi vw8_start(int32_t offset) { return _mm512_set1_epi32(offset); }
-RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x) { return _mm512_dpbusd_epi32(sum, w, x); }
-RWK_INLINE vn vn_start(int32_t offset) { return _mm512_set1_epi32(offset); }
-RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return _mm512_dpbusd_epi32(sum, w, x); }
-RWK_INLINE vi vn_end(vn sum, int32_t offset) { (void)offset; return sum; }
+RWK_INLINE vs16 vs16_zero(void) { return _mm512_setzero_si512(); }
+RWK_INLINE vs16 vs16_dot(vs16 sum, vb w, vb x) { return _mm512_dpwssd_epi32(sum, w, x); }
+RWK_INLINE vf vs16_end(vs16 sum) { return _mm512_cvtepi32_ps(sum); }
+RWK_INLINE vs8 vs8_zero(void) { return _mm512_setzero_si512(); }
+RWK_INLINE vs8 vs8_dot(vs8 sum, vb w, vb x) { return _mm512_dpbusd_epi32(sum, w, x); }
+RWK_INLINE vf vs8_end(vs8 sum) { return _mm512_cvtepi32_ps(sum); }
 
 #endif

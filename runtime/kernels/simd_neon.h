@@ -103,22 +103,33 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
     vst1_u8(p, vreinterpret_u8_u16(vmovn_u32(r)));
 }
 
+RWK_INLINE int16x4_t vf_to_i16(vf v) { return vqmovn_s32(vcvtnq_s32_f32(v)); }
 RWK_INLINE void vf_store_i8(void *p, vf v)
 {
-    int16x4_t n = vqmovn_s32(vcvtnq_s32_f32(v));
     int8_t lanes[8];
-    vst1_s8(lanes, vqmovn_s16(vcombine_s16(n, n)));
+    vst1_s8(lanes, vqmovn_s16(vcombine_s16(vf_to_i16(v), vdup_n_s16(0))));
     memcpy(p, lanes, RWK_LANES);
+}
+RWK_INLINE void vf_store_u8(void *p, vf v)
+{
+    uint8_t lanes[8];
+    vst1_u8(lanes, vqmovun_s16(vcombine_s16(vf_to_i16(v), vdup_n_s16(0))));
+    memcpy(p, lanes, RWK_LANES);
+}
+RWK_INLINE void vf_store_i16(void *p, vf v)
+{
+    int16_t lanes[4];
+    vst1_s16(lanes, vf_to_i16(v));
+    memcpy(p, lanes, sizeof lanes);
 }
 
 typedef int8x16_t vb;
-typedef int32x4_t vi;
-typedef vb vw8;
-typedef vi vn;
-enum { RWK_Q8_OFFSET = 0, RWK_QUANT_TOKENS = 3, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
+typedef struct { int32x4_t low, high; } vs16; /* two sums a row, rows 0 1 and 2 3 */
+typedef int32x4_t vs8;
+enum { RWK_QUANT_TOKENS = 3, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
 
 RWK_INLINE vb vb_load(const void *p) { return vreinterpretq_s8_u8(vld1q_u8(p)); }
-RWK_INLINE vb vb_four(const int8_t *p)
+RWK_INLINE vb vb_four(const void *p)
 {
     int32_t four;
     memcpy(&four, p, sizeof four);
@@ -126,26 +137,31 @@ RWK_INLINE vb vb_four(const int8_t *p)
 }
 RWK_INLINE vb vb_low(vb b) { return vandq_s8(b, vdupq_n_s8(15)); }
 RWK_INLINE vb vb_high(vb b) { return vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(b), 4)); }
-RWK_INLINE vf vi_to_float(vi v) { return vcvtq_f32_s32(v); }
-RWK_INLINE vi vi_byte(vb b, int i)
+RWK_INLINE vb vb_even(vb b) { return vreinterpretq_s8_s16(vandq_s16(vreinterpretq_s16_s8(b), vdupq_n_s16(255))); }
+RWK_INLINE vb vb_odd(vb b) { return vreinterpretq_s8_u16(vshrq_n_u16(vreinterpretq_u16_s8(b), 8)); }
+RWK_INLINE vf vb_to_float(vb b, int i)
 {
-    return vshrq_n_s32(vshlq_s32(vreinterpretq_s32_s8(b), vdupq_n_s32(24 - 8 * i)), 24);
+    const uint32x4_t shifted = vshlq_u32(vreinterpretq_u32_s8(b), vdupq_n_s32(-8 * i));
+    return vcvtq_f32_u32(vandq_u32(shifted, vdupq_n_u32(255)));
 }
 
-RWK_INLINE vw8 vw8_make(vb w) { return w; }
-RWK_INLINE vi vw8_start(int32_t offset) { return vdupq_n_s32(offset); }
-RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x)
+RWK_INLINE vs16 vs16_zero(void) { return (vs16){ vdupq_n_s32(0), vdupq_n_s32(0) }; }
+RWK_INLINE vs16 vs16_dot(vs16 sum, vb w, vb x)
+{
+    const int16x8_t a = vreinterpretq_s16_s8(w), b = vreinterpretq_s16_s8(x);
+    return (vs16){ vmlal_s16(sum.low, vget_low_s16(a), vget_low_s16(b)), vmlal_high_s16(sum.high, a, b) };
+}
+RWK_INLINE vf vs16_end(vs16 sum) { return vcvtq_f32_s32(vpaddq_s32(sum.low, sum.high)); }
+RWK_INLINE vs8 vs8_zero(void) { return vdupq_n_s32(0); }
+RWK_INLINE vs8 vs8_dot(vs8 sum, vb w, vb x)
 {
 #ifdef __ARM_FEATURE_DOTPROD
     return vdotq_s32(sum, w, x);
 #else
-    int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(x)));
-    int32x4_t high = vpaddlq_s16(vmull_high_s8(w, x));
-    return vaddq_s32(sum, vpaddq_s32(low, high));
+    const int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(x)));
+    return vaddq_s32(sum, vpaddq_s32(low, vpaddlq_s16(vmull_high_s8(w, x))));
 #endif
 }
-RWK_INLINE vn vn_start(int32_t offset) { return vw8_start(offset); }
-RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return vw8_dot(sum, w, x); }
-RWK_INLINE vi vn_end(vn sum, int32_t offset) { (void)offset; return sum; }
+RWK_INLINE vf vs8_end(vs8 sum) { return vcvtq_f32_s32(sum); }
 
 #endif

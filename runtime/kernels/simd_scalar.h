@@ -98,17 +98,27 @@ RWK_INLINE void vf_store_bf16(void *p, vf v)
         store_u16(p, i, rwk_float_to_bf16(v[i]));
 }
 
-RWK_INLINE void vf_store_i8(void *p, vf v)
-{
-    for (int i = 0; i < RWK_LANES; i++)
-        ((int8_t *)p)[i] = (int8_t)(v[i] > -127 ? v[i] < 127 ? v[i] : 127 : -127);
-}
+/* Not a number becomes the lower bound: a conversion of it would be undefined. */
+RWK_INLINE float clamp(float x, float low, float high) { return x > low ? x < high ? x : high : low; }
+#define VF_STORE(name, type, low, high)                                                                                 \
+    RWK_INLINE void name(void *p, vf v)                                                                                 \
+    {                                                                                                                   \
+        type n[RWK_LANES];                                                                                              \
+        for (int i = 0; i < RWK_LANES; i++)                                                                             \
+            n[i] = (type)clamp(v[i], low, high);                                                                        \
+        memcpy(p, n, sizeof n);                                                                                         \
+    }
+VF_STORE(vf_store_i8, int8_t, -128, 127)
+VF_STORE(vf_store_u8, uint8_t, 0, 255)
+VF_STORE(vf_store_i16, int16_t, -32768, 32767)
+#undef VF_STORE
 
-typedef int8_t vb __attribute__((vector_size(4 * RWK_LANES)));
+typedef uint8_t vb __attribute__((vector_size(4 * RWK_LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * RWK_LANES)));
-typedef vb vw8;
-typedef vi vn;
-enum { RWK_Q8_OFFSET = 0, RWK_QUANT_TOKENS = 2, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
+typedef int16_t vh __attribute__((vector_size(4 * RWK_LANES)));
+typedef vi vs16;
+typedef vi vs8;
+enum { RWK_QUANT_TOKENS = 2, RWK_QUANT_GROUPS = 1, RWK_QUANT_GROUPS_1 = 1 };
 
 RWK_INLINE vb vb_load(const void *p)
 {
@@ -116,29 +126,34 @@ RWK_INLINE vb vb_load(const void *p)
     memcpy(&r, p, sizeof r);
     return r;
 }
-RWK_INLINE vb vb_four(const int8_t *p)
+RWK_INLINE vb vb_four(const void *p)
 {
     int32_t four;
     memcpy(&four, p, sizeof four);
     return (vb)(vi){ four, four, four, four };
 }
 RWK_INLINE vb vb_low(vb b) { return b & 15; }
-RWK_INLINE vb vb_high(vb b) { return (b >> 4) & 15; }
-RWK_INLINE vf vi_to_float(vi v) { return __builtin_convertvector(v, vf); }
-RWK_INLINE vi vi_byte(vb b, int i) { return (vi)((vu)b << (24 - 8 * i)) >> 24; }
+RWK_INLINE vb vb_high(vb b) { return b >> 4; }
+RWK_INLINE vb vb_even(vb b) { return (vb)((vh)b & 255); }
+RWK_INLINE vb vb_odd(vb b) { return (vb)((vh)b >> 8 & 255); }
+RWK_INLINE vf vb_to_float(vb b, int i) { return __builtin_convertvector((vi)b >> 8 * i & 255, vf); }
 
-RWK_INLINE vw8 vw8_make(vb w) { return w; }
-RWK_INLINE vi vw8_start(int32_t offset) { return (vi){ offset, offset, offset, offset }; }
-RWK_INLINE vi vw8_dot(vi sum, vw8 w, vb x)
+RWK_INLINE vs16 vs16_zero(void) { return (vs16){ 0 }; }
+RWK_INLINE vs16 vs16_dot(vs16 sum, vb w, vb x)
 {
+    const vi a = (vi)w, b = (vi)x; /* two numbers of 16 bits in each lane */
+    return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+}
+RWK_INLINE vf vs16_end(vs16 sum) { return __builtin_convertvector(sum, vf); }
+RWK_INLINE vs8 vs8_zero(void) { return (vs8){ 0 }; }
+RWK_INLINE vs8 vs8_dot(vs8 sum, vb w, vb x)
+{
+    const vi a = (vi)w, b = (vi)x;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
-        sum += vi_byte(w, i) * vi_byte(x, i);
+        sum += (a >> 8 * i & 255) * ((vi)((vu)b << (24 - 8 * i)) >> 24);
     return sum;
 }
-RWK_INLINE vn vn_start(int32_t offset) { return vw8_start(offset); }
-RWK_INLINE vn vn_dot(vn sum, vb w, vb x) { return vw8_dot(sum, w, x); }
-RWK_INLINE vi vn_end(vn sum, int32_t offset) { (void)offset; return sum; }
-#undef VF_EACH
+RWK_INLINE vf vs8_end(vs8 sum) { return __builtin_convertvector(sum, vf); }
 
 #endif

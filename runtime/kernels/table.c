@@ -24,7 +24,7 @@
 
 const struct rwk_kernels RWK_ISA(rwk_kernels) = {
     .name = RWK_ISA_NAME,
-    .prepared_size = FOR_ELEMENTS(prepared_size, prepared_size, prepared_size, prepared_size_quant, prepared_size_quant,
+    .prepared_size = FOR_ELEMENTS(prepared_size, prepared_size, prepared_size, prepared_size_q8, prepared_size_q4,
                                   prepared_size),
     .prepare = FOR_ELEMENTS(prepare_plain, prepare_plain, prepare_paired, prepare_q8, prepare_q4, prepare_plain),
     .matmul = {

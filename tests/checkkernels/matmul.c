@@ -4,8 +4,9 @@
  * of absolute terms; random rounding stays far below. The claims use 4 roundoffs, 8 where one lane runs over all of K.
  *
  * Quantised matrices are held against the numbers that their blocks stand for, times activations quantised here by the
- * formula of quant.h: the integers must agree exactly, what is left is the rounding of the scales' products and of the sum
- * over blocks, 4 roundoffs, and 1 of the activations' product with their scale, which is formed in float32 here. */
+ * formula of quant.h. The integers must agree exactly; what is left are roundings of products with scales and of the sum
+ * over blocks: some roundoffs of the terms m q_x and s q_w q_x by themselves, which cancel in part. The claims use 4 of these
+ * and 1 for the activations' product with their scale, which is formed in float32 here. */
 #include "check.h"
 #include "runtime/base/half.h"
 #include "runtime/kernels/quantlayout.h"
@@ -57,47 +58,43 @@ static void open_quantized(struct context *c, struct product *p)
     claim(c, buffer_intact(&p->w) && buffer_intact(&p->scales), "quantize %s stays inside its buffers", element_name(p->e));
     p->matrix.data = p->w.p;
     p->matrix.scales = p->scales.p;
-    /* To the nearest multiple of the scale: half of it, and half an ulp of the scale's float16 (2^-25 where that is
-     * subnormal) for each of up to 127 steps. Four bits clamp at 7 of 8 steps and may choose a smaller scale for a smaller sum of squares: at most
-     * what the plain choice, the greatest number at -8, gives. */
+    /* Half a step, of which there are 255 or 15 in the block's range; and what rounding to float16 does to the minimum and,
+     * as often as there are steps, to the scale: half an ulp, 2^-12 of a normal number, 2^-25 of a subnormal one. */
+    const double steps = stored == RWK_ELEMENT_Q8 ? 255 : 15;
     double worst = 0;
-    bool sums_hold = true;
     for (uint32_t r = 0; r < p->rows; r++) {
         rwk_matrix_row(c->k, &p->matrix, r, row);
         for (uint32_t k = 0; k < p->cols; k += RWK_QUANT_BLOCK) {
-            double top = 0, errors = 0, plain = 0;
             uint32_t end = k + RWK_QUANT_BLOCK < p->cols ? k + RWK_QUANT_BLOCK : p->cols;
-            for (uint32_t i = k; i < end; i++)
-                top = fabs((double)rows[(size_t)r * p->cols + i]) > fabs(top) ? (double)rows[(size_t)r * p->cols + i] : top;
+            double low = INFINITY, high = -INFINITY;
+            if (end == p->cols && p->cols % RWK_QUANT_BLOCK)
+                low = high = 0; /* padded */
             for (uint32_t i = k; i < end; i++) {
-                double v = (double)rows[(size_t)r * p->cols + i], error = v - (double)row[i];
-                double scale = (double)rwk_f16_to_float(rwk_float_to_f16((float)top / -8));
-                double q = fmin(7, fmax(-8, nearbyint(v / scale))), lost = v - q * scale;
-                errors += error * error;
-                plain += lost * lost;
-                worst = fmax(worst, fabs(error) / (fabs(top) * (0.5 / 127 + 0x1p-11) + 127 * 0x1p-25));
+                low = fmin(low, (double)rows[(size_t)r * p->cols + i]);
+                high = fmax(high, (double)rows[(size_t)r * p->cols + i]);
+            }
+            const double top = fmax(fabs(low), fabs(high));
+            const double allowed = 0.5001 * (high - low) / steps + (high - low + 2 * top) * 0x1p-11 + (steps + 1) * 0x1p-25;
+            for (uint32_t i = k; i < end; i++) {
+                worst = fmax(worst, fabs((double)rows[(size_t)r * p->cols + i] - (double)row[i]) / allowed);
                 p->weights[(size_t)r * p->cols + i] = (double)row[i];
             }
-            sums_hold = sums_hold && errors <= plain * (1 + 1e-5);
         }
     }
-    if (stored == RWK_ELEMENT_Q8)
-        claim(c, worst <= 1, "q8 is off by %g of what rounding allows", worst);
-    else
-        claim(c, sums_hold, "q4 loses no more than the plain choice of scales");
+    claim(c, worst <= 1, "quantize %s is off by %g of what rounding allows", element_name(p->e), worst);
     free(rows);
     free(row);
 }
 
 /* What a row of activations stands for once it is quantised. */
-static void quantize_inputs(float *x, uint32_t n)
+static void quantize_inputs(float *x, uint32_t n, float most)
 {
     for (uint32_t k = 0; k < n; k += RWK_QUANT_BLOCK) {
         float top = 0;
         for (uint32_t i = k; i < n && i < k + RWK_QUANT_BLOCK; i++)
             top = fmaxf(top, fabsf(x[i]));
         for (uint32_t i = k; i < n && i < k + RWK_QUANT_BLOCK; i++)
-            x[i] = top > 0 ? nearbyintf(x[i] * (127 / top)) * (top / 127) : 0;
+            x[i] = top > 0 ? nearbyintf(x[i] * (most / top)) * (top / most) : 0;
     }
 }
 
@@ -120,7 +117,7 @@ static struct product product_open(struct context *c, enum rwk_element e, bool t
     for (uint32_t t = 0; t < n_tokens; t++) {
         c->k->prepare[e](p.x.p + t * p.x_stride, p.inputs + (size_t)t * cols, cols);
         if (e == RWK_ELEMENT_Q8 || e == RWK_ELEMENT_Q4)
-            quantize_inputs(p.inputs + (size_t)t * cols, cols);
+            quantize_inputs(p.inputs + (size_t)t * cols, cols, e == RWK_ELEMENT_Q8 ? 2047 : 127);
     }
     claim(c, buffer_intact(&p.x), "prepare %s stays inside %u", element_name(e), cols);
     p.scratch = buffer_aligned(RWK_KERNEL_SCRATCH);
@@ -146,6 +143,17 @@ static void run(struct context *c, struct product *p, float *y, size_t y_stride,
     c->k->matmul[p->e][p->transposed](&m, row_begin, row_end, p->scratch.p);
 }
 
+/* The minimum of the block that an element lies in; 0 where there are none. */
+static double least_of(const struct product *p, uint32_t row, uint32_t column)
+{
+    if (p->e != RWK_ELEMENT_Q8 && p->e != RWK_ELEMENT_Q4)
+        return 0;
+    size_t block = row / RWK_QUANT_ROWS * rwk_quant_blocks(p->cols) + column / RWK_QUANT_BLOCK;
+    uint16_t half;
+    memcpy(&half, p->scales.p + block * rwk_quant_scale_bytes() + 2 * (RWK_QUANT_ROWS + row % RWK_QUANT_ROWS), sizeof half);
+    return (double)rwk_f16_to_float(half);
+}
+
 static void check_product(struct context *c, enum rwk_element e, bool transposed, uint32_t rows, uint32_t cols, uint32_t n_tokens)
 {
     struct product p = product_open(c, e, transposed, rows, cols, n_tokens);
@@ -165,7 +173,7 @@ static void check_product(struct context *c, enum rwk_element e, bool transposed
             for (uint32_t k = 0; k < cols; k++) {
                 double term = p.weights[(size_t)r * cols + k] * (double)p.inputs[(size_t)t * cols + k];
                 sum += term;
-                absolute += fabs(term);
+                absolute += fabs(term) + 2 * fabs(least_of(&p, r, k) * (double)p.inputs[(size_t)t * cols + k]);
             }
             double error = fabs((double)y[t * y_stride + r] - sum);
             if (!(error <= worst * (absolute + 1e-30)))
