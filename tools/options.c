@@ -56,14 +56,24 @@ struct option_row {
 #define MAX_TOKENS INT32_MAX
 
 static const struct choice kv_types[] = {
-    { "f16", RWK_KV_F16 }, { "f32", RWK_KV_F32 }, { "bf16", RWK_KV_BF16 }, { "q8", RWK_KV_Q8 }, { 0 },
+    { "f16", RWK_KV_F16 },
+    { "f32", RWK_KV_F32 },
+    { "bf16", RWK_KV_BF16 },
+    { "q8", RWK_KV_Q8 },
+    { 0 },
 };
 static const struct choice weights[] = {
-    { "as-stored", RWK_WEIGHTS_AS_STORED }, { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 },
+    { "as-stored", RWK_WEIGHTS_AS_STORED },
+    { "q8", RWK_WEIGHTS_Q8 },
+    { "q4", RWK_WEIGHTS_Q4 },
+    { 0 },
 };
 static const struct choice quantized[] = { { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 } };
 static const struct choice activations[] = {
-    { "auto", RWK_ACTIVATIONS_AUTO }, { "f32", RWK_ACTIVATIONS_F32 }, { "int8", RWK_ACTIVATIONS_INT8 }, { 0 },
+    { "auto", RWK_ACTIVATIONS_AUTO },
+    { "f32", RWK_ACTIVATIONS_F32 },
+    { "int8", RWK_ACTIVATIONS_INT8 },
+    { 0 },
 };
 static const struct choice cpus[] = {
     { "auto", RWK_CPU_AUTO },     { "scalar", RWK_CPU_SCALAR }, { "avx2", RWK_CPU_AVX2 },
@@ -75,7 +85,8 @@ static const struct choice load_modes[] = {
 
 static const struct option_row rows[N_OPTIONS] = {
     [OPTION_TOKENS] = { "max-new-tokens", 'n', KIND_COUNT, COMMAND_GENERATE, FIELD(n_tokens), "N",
-        "tokens to generate; 0: only evaluate the prompt (default: the model's, or 128)", 0, MAX_TOKENS },
+        "tokens to generate; 0: only evaluate the prompt (default: the model's, or 128)", 0,
+        MAX_TOKENS },
     [OPTION_GREEDY] = { "greedy", 0, KIND_FLAG, COMMAND_GENERATE, FIELD(greedy), NULL,
         "always the likeliest token" },
     [OPTION_TEMPERATURE] = { "temperature", 0, KIND_REAL, COMMAND_GENERATE, FIELD(temperature), "X",
@@ -107,14 +118,15 @@ static const struct option_row rows[N_OPTIONS] = {
         "one JSON value a line in and out: strings for text, arrays for ids" },
     [OPTION_NO_SPECIAL] = { "no-special", 0, KIND_FLAG, TOKENIZING, FIELD(no_special), NULL,
         "add no special tokens; leave them out of decoded text" },
-    [OPTION_PLAIN_SPECIAL] = { "plain-special", 0, KIND_FLAG, COMMAND_TOKENIZE, FIELD(plain_special),
-        NULL, "special tokens spelled in the text are ordinary text" },
+    [OPTION_PLAIN_SPECIAL] = { "plain-special", 0, KIND_FLAG, COMMAND_TOKENIZE,
+        FIELD(plain_special), NULL, "special tokens spelled in the text are ordinary text" },
     [OPTION_PIECES] = { "pieces", 0, KIND_FLAG, COMMAND_TOKENIZE, FIELD(pieces), NULL,
         "a table of id, piece and bytes of the text" },
     [OPTION_TENSORS] = { "tensors", 0, KIND_FLAG, COMMAND_INSPECT, FIELD(tensors), NULL,
         "list every tensor" },
     [OPTION_LENGTH] = { "length", 0, KIND_COUNTS, COMMAND_PERPLEXITY, FIELD(length), "N,N,...",
-        "window lengths in tokens (default: the context, or the text if it is shorter)", 2, MAX_TOKENS },
+        "window lengths in tokens (default: the context, or the text if it is shorter)", 2,
+        MAX_TOKENS },
     [OPTION_STRIDE] = { "stride", 0, KIND_COUNT, COMMAND_PERPLEXITY, FIELD(stride), "N",
         "a window every N tokens, each scoring its last N (default: windows side by side)", 1,
         MAX_TOKENS },
@@ -144,8 +156,8 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPTION_ROPE_SCALING] = { "rope-scaling", 0, KIND_TEXTS, LOADING | COMMAND_ROPE,
         FIELD(rope_scaling), "SPEC",
         "none, linear:2, dynamic:4, ntk:4, yarn:4, llama3:8, or JSON as in config.json" },
-    [OPTION_ROPE_THETA] = { "rope-theta", 0, KIND_REAL, LOADING | COMMAND_ROPE, FIELD(rope_theta), "X",
-        "base of the rotary frequencies", .real_min = ABOVE_ZERO, .real_max = DBL_MAX },
+    [OPTION_ROPE_THETA] = { "rope-theta", 0, KIND_REAL, LOADING | COMMAND_ROPE, FIELD(rope_theta),
+        "X", "base of the rotary frequencies", .real_min = ABOVE_ZERO, .real_max = DBL_MAX },
     [OPTION_ORIGINAL_CONTEXT] = { "original-context", 0, KIND_COUNT, LOADING | COMMAND_ROPE,
         FIELD(original_context), "N", "context before scaling", 1, MAX_TOKENS },
     [OPTION_KV_TYPE] = { "kv-type", 0, KIND_CHOICE, LOADING, FIELD(kv_type), NULL,

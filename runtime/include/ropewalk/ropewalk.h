@@ -274,7 +274,8 @@ struct rwk_model_options {
 
     /* Position scaling chosen at load time; each replaces what config.json says and is an error where it would not take
      * effect. rope_scaling: JSON as in config.json ({"rope_type": "yarn", "factor": 4.0}), or short: "yarn:4", "ntk:4",
-     * "linear:2", "dynamic:4", "llama3:8", "none". NULL: from the config. */
+     * "linear:2", "dynamic:4", "llama3:8", "none". NULL: from the config. Where layers with a window have frequencies of their own,
+     * all three mean the other layers; JSON by layer type, as in rope_parameters, reaches both. */
     const char *rope_scaling;
     double rope_theta;         /* 0: from the config */
     uint64_t original_context; /* original_max_position_embeddings; 0: from the config */
