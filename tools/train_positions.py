@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Train four small language models that differ in their positions, as ordinary model directories.
 
-usage: train_positions.py TEXT OUT [--steps N] [--batch N] [--vocab N] [--check ROPEWALK]
-
   TEXT (UTF-8, 10 MB are plenty) -> the last 3 % is OUT/heldout.txt -> a byte-level BPE tokenizer
   from the rest -> OUT/{rope-llama,alibi-bloom,learned-gpt2,sinusoidal-gpt2}, each with config.json,
   model.safetensors (bfloat16), tokenizer.json, and ppl_torch.json: PyTorch's perplexity by length
@@ -10,7 +8,7 @@ usage: train_positions.py TEXT OUT [--steps N] [--batch N] [--vocab N] [--check 
 
 The models are those of docs/length-extrapolation.md, whose script measures OUT as it is. With
 --check the logits that ROPEWALK computes are compared with PyTorch's, for every model.
-Needs torch, transformers, tokenizers, safetensors. Takes some 20 minutes a model on two cores.
+Needs torch, transformers, tokenizers, safetensors.
 """
 import argparse, json, math, os, subprocess, sys, tempfile
 import torch
@@ -22,7 +20,7 @@ from transformers import (BloomConfig, BloomForCausalLM, GPT2Config, GPT2LMHeadM
 LAYERS, HIDDEN, HEADS, INNER, CONTEXT, LONGEST = 6, 256, 8, 512, 256, 1024
 RATE, WARMUP, DECAY = 2e-3, 60, 0.1
 END = '<|endoftext|>'
-TOLERANCE = 2e-5  # of the largest logit: float32 against float32, sums in another order
+TOLERANCE = 1e-4  # of the largest logit: what docs/parity.md promises of trained models
 
 
 class ScaledEmbedding(torch.nn.Embedding):
@@ -131,13 +129,14 @@ def check(ropewalk, model, directory, ids):
 
 
 def main():
-    a = argparse.ArgumentParser(usage=__doc__)
-    a.add_argument('text')
-    a.add_argument('out')
+    a = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument('text', metavar='TEXT')
+    a.add_argument('out', metavar='OUT')
     a.add_argument('--steps', type=int, default=600)
-    a.add_argument('--batch', type=int, default=16)
-    a.add_argument('--vocab', type=int, default=4096)
-    a.add_argument('--check')
+    a.add_argument('--batch', type=int, default=16, help='windows of a step')
+    a.add_argument('--vocab', type=int, default=4096, help='entries of the tokenizer')
+    a.add_argument('--check', metavar='ROPEWALK')
     a = a.parse_args()
     with open(a.text, 'rb') as f:
         text = f.read().decode(errors='replace')
