@@ -95,8 +95,8 @@ def by_half(results):
         rows.append([r['rope_scaling']] + [f'{joined(part):.2f}' for part in parts])
     first, last = results[0]['buckets'][BUCKETS // 2 - 1], results[0]['buckets'][-1]
     middle = first['last_position']
-    return table(['rope scaling', f'1–{middle}', f'{middle + 1}–{last["last_position"]}', 'all'],
-                 rows)
+    spans = f'1–{middle}', f'{middle + 1}–{last["last_position"]}', 'all'
+    return table(['rope scaling', *spans], rows)
 
 
 # ---- against PyTorch ----
