@@ -46,7 +46,8 @@ static void print_overview(FILE *file)
     fputs("usage: ropewalk COMMAND [options] ...\n\ncommands:\n", file);
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fputs("\n'ropewalk COMMAND --help' shows a command's options, 'ropewalk --version' the version.\n",
+    fputs("\n'ropewalk COMMAND --help' shows a command's options, "
+          "'ropewalk --version' the version.\n",
           file);
 }
 
