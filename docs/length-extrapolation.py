@@ -62,9 +62,9 @@ class Measurements:
 
 # ---- tables ----
 
-def table(head, rows):
-    """Markdown; the first column is text, the others numbers."""
-    lines = [head, ['---'] + ['---:'] * (len(head) - 1), *rows]
+def table(head, rows, n_text=1):
+    """Markdown; the first n_text columns are text, the others numbers."""
+    lines = [head, ['---'] * n_text + ['---:'] * (len(head) - n_text), *rows]
     return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
 
@@ -135,7 +135,8 @@ def against_torch(measurements, experiment):
                 row = rows.setdefault((r['model'], r['rope_scaling'] or 'as configured'), [])
                 row.append(abs(r['perplexity'] / want - 1))
     return table(['model', 'rope scaling', 'lengths', 'largest difference'],
-                 [[m, s, str(len(row)), f'{100 * max(row):.4f} %'] for (m, s), row in rows.items()])
+                 [[m, s, str(len(row)), f'{100 * max(row):.4f} %'] for (m, s), row in rows.items()],
+                 n_text=2)
 
 
 # ---- the page ----
@@ -188,9 +189,10 @@ def main():
         directory = a.results or temporary
         os.makedirs(directory, exist_ok=True)
         m = Measurements(a.ropewalk, directory)
+        blocks = measure(a, m)
         with open(a.page, encoding='utf-8') as f:
             page = f.read()
-        for name, text in measure(a, m).items():
+        for name, text in blocks.items():
             page = replace_block(page, name, text)
         for name in ('schemes', 'scalings', 'scalings-position', 'large'):
             if os.path.exists(m.path(name, '.svg')):
