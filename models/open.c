@@ -350,6 +350,7 @@ static void finish_open(struct rwk_opened *o, const struct rwk_model_options *op
     }
     m->n_parameters = count_parameters(o);
     m->fingerprint = fingerprint(o, m);
+    m->allocated_bytes = atomic_load(&o->memory.used) + sizeof *o + RWK_ALLOC_HEADER;
     m->owner = o;
     m->destroy = destroy;
     atomic_init(&m->references, 1);

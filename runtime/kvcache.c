@@ -38,20 +38,23 @@ static bool page_bytes(const struct rwk_model *model, enum rwk_element element, 
 }
 
 bool rwk_kv_cache_bytes(const struct rwk_model *model, enum rwk_element element, uint64_t context, uint32_t chunk,
-                        size_t *ret_bytes)
+                        size_t *ret_bytes, size_t *ret_table)
 {
-    size_t total = 0;
+    size_t total = 0, table = 0;
+    uint64_t n_blocks = (context + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK;
     for (uint32_t g = 0; g < model->n_groups; g++) {
         uint64_t n = pages_needed(model->groups[g].window, context, chunk);
-        size_t bytes, per_page;
-        if (!page_bytes(model, element, model->groups[g].n_layers, &per_page) || n > SIZE_MAX ||
-            !rwk_size_add(per_page, sizeof(struct rwk_kv_page), &per_page) || !rwk_size_mul(per_page, (size_t)n, &bytes) ||
-            !rwk_size_add(total, bytes, &total) ||
-            !rwk_size_add(total, (size_t)(context / RWK_KEY_BLOCK + 1) * sizeof(void *), &total))
+        size_t per_page;
+        if (!page_bytes(model, element, model->groups[g].n_layers, &per_page) || n_blocks > SIZE_MAX ||
+            !rwk_size_add_block(&total, 1, sizeof(struct rwk_kv_store)) ||
+            !rwk_size_add_block(&total, 1, sizeof(struct slab)) ||
+            !rwk_size_add_block(&total, (size_t)n, sizeof(struct rwk_kv_page)) ||
+            !rwk_size_add_block(&total, (size_t)n, per_page) ||
+            !rwk_size_add_block(&table, (size_t)n_blocks, sizeof(struct rwk_kv_page *)))
             return false;
     }
-    *ret_bytes = total;
-    return true;
+    *ret_table = table;
+    return rwk_size_add(total, table, ret_bytes);
 }
 
 static void lock(struct rwk_kv_store *store)
@@ -141,13 +144,16 @@ static struct rwk_kv_store *store_create(const struct rwk_allocator *host, size_
     return store;
 }
 
+/* NULL when none is free. */
 static struct rwk_kv_page *page_take(struct rwk_kv_store *store)
 {
     lock(store);
     struct rwk_kv_page *page = store->free;
-    store->free = page->next_free;
+    if (page)
+        store->free = page->next_free;
     unlock(store);
-    atomic_store_explicit(&page->references, 1, memory_order_relaxed);
+    if (page)
+        atomic_store_explicit(&page->references, 1, memory_order_relaxed);
     return page;
 }
 
@@ -203,8 +209,8 @@ enum rwk_status rwk_kv_cache_init(struct rwk_kv_cache *ret_cache, const struct r
                                   .n_blocks = (context + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK,
                                   .key_bytes = rwk_kv_key_bytes(element, model->head_dim),
                                   .value_bytes = rwk_kv_value_bytes(element, model->head_dim) };
-    size_t total;
-    if (!rwk_kv_cache_bytes(model, element, context, chunk, &total))
+    size_t total, table;
+    if (!rwk_kv_cache_bytes(model, element, context, chunk, &total, &table))
         return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "a cache of %llu positions exceeds the address space",
                         (unsigned long long)context);
     for (uint32_t g = 0; g < model->n_groups; g++)
@@ -230,15 +236,24 @@ void rwk_kv_cache_finish(struct rwk_kv_cache *cache)
     *cache = (struct rwk_kv_cache){ 0 };
 }
 
-/* Makes block b of a group a page that only this cache refers to. */
+/* Makes block b of a group a page that only this cache refers to. A fresh page is cleared, so that no saved state holds
+ * what was in memory before.
+ *
+ * While forks on other threads are copying the same page, each of them holds one page more than its share, and none may be
+ * free for a moment: then one of them is about to give its reference back. */
 static void own_block(struct rwk_kv_cache *cache, uint32_t group, uint64_t b)
 {
-    struct rwk_kv_page **slot = &cache->table[group][b], *old = *slot;
-    if (old && atomic_load_explicit(&old->references, memory_order_acquire) == 1)
-        return;
-    *slot = page_take(cache->store[group]);
+    struct rwk_kv_page **slot = &cache->table[group][b], *old = *slot, *fresh;
+    do {
+        if (old && atomic_load_explicit(&old->references, memory_order_acquire) == 1)
+            return;
+    } while (!(fresh = page_take(cache->store[group])));
     if (old)
-        memcpy((*slot)->data, old->data, cache->store[group]->page_bytes);
+        memcpy(fresh->data, old->data, cache->store[group]->page_bytes);
+    else
+        memset(fresh->data, 0, cache->store[group]->page_bytes);
+    cache->n_copied += old != NULL;
+    *slot = fresh;
     page_give(cache->store[group], old);
 }
 
@@ -274,4 +289,20 @@ bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t positio
         if (rwk_window_begin(cache->model->groups[g].window, position) / RWK_KEY_BLOCK < cache->first_block[g])
             return true;
     return false;
+}
+
+void rwk_kv_cache_count(const struct rwk_kv_cache *cache, uint64_t *ret_pages, uint64_t *ret_shared)
+{
+    *ret_pages = *ret_shared = 0;
+    for (uint32_t g = 0; g < cache->model->n_groups; g++)
+        for (uint64_t b = cache->first_block[g]; b < cache->n_blocks; b++)
+            if (cache->table[g][b]) {
+                ++*ret_pages;
+                *ret_shared += atomic_load_explicit(&cache->table[g][b]->references, memory_order_relaxed) > 1;
+            }
+}
+
+size_t rwk_kv_cache_page_bytes(const struct rwk_kv_cache *cache, uint32_t group)
+{
+    return cache->store[group]->page_bytes;
 }

@@ -30,11 +30,13 @@ struct rwk_kv_cache {
     struct rwk_kv_store *store[RWK_MAX_KV_GROUPS];
     struct rwk_kv_page **table[RWK_MAX_KV_GROUPS];       /* [n_blocks] */
     uint64_t first_block[RWK_MAX_KV_GROUPS];             /* blocks below it were given back */
+    uint64_t n_copied;                                   /* pages copied before they were written to */
 };
 
-/* Bytes that a cache of `context` positions takes, for passes of at most `chunk` rows. False when it does not fit size_t. */
+/* What a cache of `context` positions asks the allocator for, for passes of at most `chunk` rows: *ret_table of it from the
+ * memory given to rwk_kv_cache_init, the rest for a store. False when it does not fit size_t. */
 bool rwk_kv_cache_bytes(const struct rwk_model *model, enum rwk_element element, uint64_t context, uint32_t chunk,
-                        size_t *ret_bytes);
+                        size_t *ret_bytes, size_t *ret_table);
 /* An empty cache. `parent` NULL, or a cache of the same shape whose pages the new one refers to from the start. */
 enum rwk_status rwk_kv_cache_init(struct rwk_kv_cache *ret_cache, const struct rwk_model *model, enum rwk_element element,
                                   uint64_t context, uint32_t chunk, const struct rwk_kv_cache *parent,
@@ -48,6 +50,11 @@ void rwk_kv_cache_reserve(struct rwk_kv_cache *cache, uint64_t begin, uint64_t e
 void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position);
 /* Whether keys that a query at `position` needs were given back. */
 bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t position);
+
+/* Pages that the cache refers to, and how many of them others refer to, too. */
+void rwk_kv_cache_count(const struct rwk_kv_cache *cache, uint64_t *ret_pages, uint64_t *ret_shared);
+/* Bytes of one page of a group; page b of it is cache->table[group][b]. */
+size_t rwk_kv_cache_page_bytes(const struct rwk_kv_cache *cache, uint32_t group);
 
 /* The K page of a layer's head for a block; its V page follows at + key_bytes. */
 static inline unsigned char *rwk_kv_key_page(const struct rwk_kv_cache *cache, const struct rwk_layer *layer, uint32_t head,

@@ -116,6 +116,7 @@ struct rwk_model {
     uint64_t fingerprint;                    /* of what the numbers depend on: config, tensors' names, shapes and places */
     uint64_t mapped_bytes, copied_bytes, n_parameters;
     uint32_t n_quantized;                    /* matrices */
+    uint64_t allocated_bytes;                /* all that the model asked the allocator for and holds */
 
     struct rwk_generation_defaults generation;
     atomic_uint references;

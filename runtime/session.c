@@ -13,8 +13,8 @@
  * positions was computed with the old frequencies, too.) */
 #include "runtime/session.h"
 
-#include <math.h>
 #include <string.h>
+#include <time.h>
 #include "runtime/kernels/kvpage.h"
 
 enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 4096, DEFAULT_CONTEXT_BOUND = 32768, MAX_CHUNK = 65536 };
@@ -38,7 +38,8 @@ struct shape {
     enum rwk_element element;
     uint64_t context;
     uint32_t chunk;
-    size_t kv_bytes, workspace_bytes, token_bytes, logits_bytes, total;
+    size_t kv_bytes, kv_table_bytes, workspace_bytes, logits_bytes;
+    size_t total; /* all that creating a session asks the allocator for */
 };
 
 static enum rwk_status resolve_numbers(struct shape *s, const struct rwk_model *model, struct rwk_error *error)
@@ -72,6 +73,19 @@ static enum rwk_status resolve_numbers(struct shape *s, const struct rwk_model *
     return RWK_STATUS_OK;
 }
 
+/* What destroy() gives back, beside the cache. */
+static bool add_blocks(struct shape *s, const struct rwk_model *model)
+{
+    s->total = s->kv_bytes;
+    for (uint32_t i = 0; i < model->position.n_rope; i++)
+        if (!rwk_size_add_block(&s->total, model->position.rope[i].n_pairs + 1, sizeof(float)))
+            return false;
+    return rwk_size_add_block(&s->total, 1, sizeof(struct rwk_session)) &&
+           rwk_size_add_block(&s->total, (size_t)s->context, sizeof(uint32_t)) &&
+           rwk_size_add_block(&s->total, s->chunk, sizeof(struct rwk_row)) &&
+           rwk_size_add_block(&s->total, 1, s->logits_bytes) && rwk_size_add_block(&s->total, 1, s->workspace_bytes);
+}
+
 static enum rwk_status resolve(struct shape *ret, const struct rwk_model *model, const struct rwk_session_options *options,
                                struct rwk_error *error)
 {
@@ -89,12 +103,10 @@ static enum rwk_status resolve(struct shape *ret, const struct rwk_model *model,
         return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "n_workers", "the host's executor needs at least one worker");
     s.executor = (struct rwk_executor){ s.o.pool, s.o.parallel, s.o.parallel_data,
                                         s.o.pool ? rwk_pool_n_threads(s.o.pool) : s.o.parallel ? s.o.n_workers : 1 };
-    s.token_bytes = (size_t)s.context * sizeof(uint32_t) + s.chunk * sizeof(struct rwk_row);
     s.logits_bytes = model->vocab_size * sizeof(float);
-    bool fits = rwk_kv_cache_bytes(model, s.element, s.context, s.chunk, &s.kv_bytes) &&
+    bool fits = rwk_kv_cache_bytes(model, s.element, s.context, s.chunk, &s.kv_bytes, &s.kv_table_bytes) &&
                 rwk_workspace_layout(&ws, model, s.chunk, s.executor.n_workers, s.context, NULL, &s.workspace_bytes) &&
-                rwk_size_add(s.kv_bytes, s.workspace_bytes, &s.total) && rwk_size_add(s.total, s.token_bytes, &s.total) &&
-                rwk_size_add(s.total, s.logits_bytes, &s.total);
+                add_blocks(&s, model);
     if (!fits)
         return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "a session of %llu positions exceeds the address space",
                         (unsigned long long)s.context);
@@ -114,7 +126,9 @@ enum rwk_status rwk_session_plan(const struct rwk_model *model, const struct rwk
         return status;
     struct rwk_memory_plan plan = { .size = ret_plan->size, .mapped_bytes = model->mapped_bytes,
                                     .copied_bytes = model->copied_bytes, .kv_bytes = s.kv_bytes,
-                                    .scratch_bytes = s.total - s.kv_bytes, .total_bytes = model->copied_bytes + s.total };
+                                    .scratch_bytes = s.total - s.kv_bytes,
+                                    .total_bytes = model->allocated_bytes + s.total,
+                                    .model_bytes = model->allocated_bytes };
     memcpy(ret_plan, &plan, ret_plan->size < sizeof plan ? ret_plan->size : sizeof plan);
     return RWK_STATUS_OK;
 }
@@ -170,6 +184,9 @@ static enum rwk_status create(struct rwk_session **ret_session, struct rwk_model
     session->executor = s->executor;
     session->wide = s->o.activations == RWK_ACTIVATIONS_F32;
     session->options = s->o;
+    session->options.allocator = &session->memory.host; /* the host's own struct need not live on */
+    session->shared_bytes = s->kv_bytes - s->kv_table_bytes + sizeof *session + RWK_ALLOC_HEADER;
+    session->n_exact = UINT64_MAX;
     session->context = s->context;
     session->chunk = s->chunk;
     session->logits_capacity = 1;
@@ -208,20 +225,20 @@ void rwk_session_close(struct rwk_session **session)
 
 /* ---- one owner at a time ---- */
 
-static enum rwk_status enter(struct rwk_session *session, struct rwk_error *error)
+enum rwk_status rwk_session_enter(struct rwk_session *session, struct rwk_error *error)
 {
     if (atomic_flag_test_and_set_explicit(&session->busy, memory_order_acquire))
         return rwk_fail(error, RWK_STATUS_BUSY, NULL, "the session is in use by another call");
     return RWK_STATUS_OK;
 }
 
-static void leave(struct rwk_session *session) { atomic_flag_clear_explicit(&session->busy, memory_order_release); }
+void rwk_session_leave(struct rwk_session *session) { atomic_flag_clear_explicit(&session->busy, memory_order_release); }
 
 void rwk_session_cancel(struct rwk_session *session) { atomic_store(&session->cancel, 1); }
 
 /* ---- evaluation ---- */
 
-static enum rwk_status check_tokens(const struct rwk_session *s, uint64_t position, const uint32_t *tokens, size_t n,
+enum rwk_status rwk_session_check_tokens(const struct rwk_session *s, uint64_t position, const uint32_t *tokens, size_t n,
                                     struct rwk_error *error)
 {
     if (n == 0)
@@ -236,7 +253,7 @@ static enum rwk_status check_tokens(const struct rwk_session *s, uint64_t positi
     return RWK_STATUS_OK;
 }
 
-static void set_epoch(struct rwk_session *s, uint64_t epoch)
+void rwk_session_set_epoch(struct rwk_session *s, uint64_t epoch)
 {
     if (epoch == s->epoch)
         return;
@@ -246,7 +263,7 @@ static void set_epoch(struct rwk_session *s, uint64_t epoch)
 }
 
 /* How far the cache serves a sequence of `length` tokens that agrees with it on the first n_cached. */
-static uint64_t usable_cache(const struct rwk_session *s, uint64_t length)
+uint64_t rwk_session_usable_cache(const struct rwk_session *s, uint64_t length)
 {
     bool stale = rwk_position_epoch(&s->model->position, length) != s->epoch ||
                  rwk_kv_cache_has_dropped(&s->sequence.cache, s->n_cached);
@@ -256,23 +273,28 @@ static uint64_t usable_cache(const struct rwk_session *s, uint64_t length)
 /* Computes tokens[n_cached..end), which are in place; on_logits for the rows from `logits_from` on, with
  * their index relative to it. Leaves n_cached at what is whole. */
 static enum rwk_status run(struct rwk_session *s, uint64_t end, uint64_t logits_from, rwk_logits_fn on_logits,
-                           struct rwk_error *error)
+                           void *on_logits_arg, struct rwk_error *error)
 {
-    uint64_t first = usable_cache(s, end);
+    uint64_t first = rwk_session_usable_cache(s, end);
     if (first != s->n_cached)
         s->n_cached = first;
     rwk_kv_cache_truncate(&s->sequence.cache, first);
-    set_epoch(s, rwk_position_epoch(&s->model->position, end));
+    rwk_session_set_epoch(s, rwk_position_epoch(&s->model->position, end));
     while (s->n_cached < end) {
         uint32_t n = end - s->n_cached < s->chunk ? (uint32_t)(end - s->n_cached) : s->chunk;
         for (uint32_t i = 0; i < n; i++)
             s->rows[i] = (struct rwk_row){ s->tokens[s->n_cached + i], s->n_cached + i >= logits_from, s->n_cached + i,
                                            &s->sequence };
         rwk_kv_cache_reserve(&s->sequence.cache, s->n_cached, s->n_cached + n);
-        struct rwk_pass pass = { s->model, &s->workspace, &s->executor, s->rows, n, on_logits, s, &s->cancel, s->wide };
+        struct rwk_pass pass = { s->model, &s->workspace, &s->executor, s->rows, n, on_logits, on_logits_arg,
+                                 &s->cancel, s->wide };
         bool done = rwk_forward(&pass);
-        if (done)
+        s->stats.passes++;
+        if (done) {
+            uint64_t known = s->position > s->n_cached ? s->position - s->n_cached : 0;
+            s->stats.recomputed_tokens += known < n ? known : n;
             s->n_cached += n;
+        }
         if (done && s->options.progress && s->n_cached < end &&
             s->options.progress(s->options.progress_data, s->n_cached - first, end - first))
             done = false;
@@ -283,18 +305,27 @@ static enum rwk_status run(struct rwk_session *s, uint64_t end, uint64_t logits_
     return RWK_STATUS_OK;
 }
 
-/* Appends and computes; the sequence then ends at what is whole. */
-static enum rwk_status append(struct rwk_session *s, const uint32_t *tokens, size_t n, uint64_t logits_from,
-                              rwk_logits_fn on_logits, size_t *ret_done, struct rwk_error *error)
+uint64_t rwk_session_clock(void)
 {
-    uint64_t before = s->position;
-    memcpy(s->tokens + before, tokens, n * sizeof *tokens);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+enum rwk_status rwk_session_append(struct rwk_session *s, const uint32_t *tokens, size_t n, uint64_t logits_from,
+                                   rwk_logits_fn on_logits, void *on_logits_arg, size_t *ret_done,
+                                   struct rwk_error *error)
+{
+    uint64_t before = s->position, start = rwk_session_clock();
+    memmove(s->tokens + before, tokens, n * sizeof *tokens); /* they may be the session's own */
     s->logits_first = logits_from;
     s->n_logits = 0;
     s->call_first = before;
-    enum rwk_status status = run(s, before + n, logits_from, on_logits, error);
+    enum rwk_status status = run(s, before + n, logits_from, on_logits, on_logits_arg, error);
     atomic_store(&s->cancel, 0);
     s->position = s->n_cached > before ? s->n_cached : before;
+    s->stats.evaluated_tokens += s->position - before;
+    s->stats.eval_ns += rwk_session_clock() - start;
     if (ret_done)
         *ret_done = (size_t)(s->position - before);
     if (!status)
@@ -309,6 +340,12 @@ static void keep_logits(void *arg, uint32_t row, const float *logits)
     memcpy(s->logits + index * s->model->vocab_size, logits, s->model->vocab_size * sizeof *logits);
 }
 
+/* What the session holds of the host's memory. */
+static uint64_t memory_bytes(const struct rwk_session *s)
+{
+    return s->shared_bytes + atomic_load_explicit(&s->memory.used, memory_order_relaxed);
+}
+
 /* Room for the logits of n tokens. */
 static enum rwk_status grow_logits(struct rwk_session *s, size_t n, struct rwk_error *error)
 {
@@ -317,6 +354,10 @@ static enum rwk_status grow_logits(struct rwk_session *s, size_t n, struct rwk_e
         return RWK_STATUS_OK;
     if (!rwk_size_mul(n, s->model->vocab_size * sizeof(float), &bytes))
         return rwk_fail_nomem(error, SIZE_MAX);
+    uint64_t budget = s->options.memory_budget, used = memory_bytes(s);
+    if (budget && (used > budget || bytes > budget - used))
+        return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "the logits of %zu tokens take %zu bytes more, the budget is %llu",
+                        n, bytes, (unsigned long long)budget);
     float *fresh = rwk_alloc(&s->memory, bytes);
     if (!fresh)
         return rwk_fail_nomem(error, bytes);
@@ -327,28 +368,52 @@ static enum rwk_status grow_logits(struct rwk_session *s, size_t n, struct rwk_e
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status eval(struct rwk_session *s, const uint32_t *tokens, size_t n, uint32_t flags, size_t *ret_done,
+enum rwk_status rwk_session_evaluate(struct rwk_session *s, const uint32_t *tokens, size_t n, uint32_t flags, size_t *ret_done,
                             struct rwk_error *error)
 {
     size_t kept = flags & RWK_EVAL_ALL_LOGITS ? n : 1;
-    enum rwk_status status = check_tokens(s, s->position, tokens, n, error);
+    enum rwk_status status = rwk_session_check_tokens(s, s->position, tokens, n, error);
     if (!status)
         status = grow_logits(s, kept, error);
-    return status ? status : append(s, tokens, n, s->position + n - kept, keep_logits, ret_done, error);
+    return status ? status : rwk_session_append(s, tokens, n, s->position + n - kept, keep_logits,
+                                               s, ret_done, error);
 }
 
 enum rwk_status rwk_session_eval(struct rwk_session *session, const uint32_t *tokens, size_t n, uint32_t flags,
                                  size_t *ret_done, struct rwk_error *error)
 {
-    enum rwk_status status = enter(session, error);
+    enum rwk_status status = rwk_session_enter(session, error);
     if (status)
         return status;
-    status = eval(session, tokens, n, flags, ret_done, error);
-    leave(session);
+    status = rwk_session_evaluate(session, tokens, n, flags, ret_done, error);
+    rwk_session_leave(session);
     return status;
 }
 
-static void rewind_to(struct rwk_session *s, uint64_t position)
+enum rwk_status rwk_session_next(struct rwk_session *session, struct rwk_sampler *sampler, struct rwk_sample *ret_sample,
+                                 struct rwk_error *error)
+{
+    struct rwk_sample sample;
+    const float *logits = rwk_session_logits(session, RWK_LAST);
+    if (!logits)
+        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "there are no logits to draw from: nothing was evaluated last");
+    if (session->position == session->context)
+        return rwk_fail(error, RWK_STATUS_CONTEXT_FULL, NULL, "all %llu positions of the context are in use",
+                        (unsigned long long)session->context);
+    uint64_t before[2];
+    rwk_sampler_get_state(sampler, before);
+    enum rwk_status status = rwk_sampler_sample(sampler, logits, session->model->vocab_size, session->tokens,
+                                                (size_t)session->position, &sample, error);
+    if (!status)
+        status = rwk_session_eval(session, &sample.token, 1, 0, NULL, error);
+    if (status)
+        rwk_sampler_set_state(sampler, before);
+    else
+        *ret_sample = sample;
+    return status;
+}
+
+void rwk_session_rewind_to(struct rwk_session *s, uint64_t position)
 {
     s->position = position;
     if (s->n_cached > position)
@@ -359,178 +424,41 @@ static void rewind_to(struct rwk_session *s, uint64_t position)
 enum rwk_status rwk_session_sync(struct rwk_session *session, const uint32_t *tokens, size_t n, size_t *ret_reused,
                                  struct rwk_error *error)
 {
-    enum rwk_status status = enter(session, error);
+    enum rwk_status status = rwk_session_enter(session, error);
     if (status)
         return status;
     struct rwk_session *s = session;
     size_t same = 0;
-    status = check_tokens(s, 0, tokens, n, error);
+    status = rwk_session_check_tokens(s, 0, tokens, n, error);
     while (!status && same < n && same < s->position && tokens[same] == s->tokens[same])
         same++;
     bool have = same == n && s->position == n && s->n_logits && s->logits_first + s->n_logits == n;
     if (!status && !have) {
         same = same < n ? same : n - 1; /* the last one's logits are wanted */
-        rewind_to(s, same);
-        uint64_t usable = usable_cache(s, n);
-        status = eval(s, tokens + same, n - same, 0, NULL, error);
+        rwk_session_rewind_to(s, same);
+        uint64_t usable = rwk_session_usable_cache(s, n);
+        status = rwk_session_evaluate(s, tokens + same, n - same, 0, NULL, error);
         same = usable < same ? (size_t)usable : same;
     }
+    if (!status)
+        session->stats.reused_tokens += same;
     if (!status && ret_reused)
         *ret_reused = same;
-    leave(s);
+    rwk_session_leave(s);
     return status;
 }
 
 enum rwk_status rwk_session_rewind(struct rwk_session *session, uint64_t position, struct rwk_error *error)
 {
-    enum rwk_status status = enter(session, error);
+    enum rwk_status status = rwk_session_enter(session, error);
     if (status)
         return status;
     if (position > session->position)
         status = rwk_fail(error, RWK_STATUS_RANGE, NULL, "cannot rewind to %llu: the sequence has %llu tokens",
                           (unsigned long long)position, (unsigned long long)session->position);
     else
-        rewind_to(session, position);
-    leave(session);
-    return status;
-}
-
-/* ---- score ---- */
-
-static void score_row(void *arg, uint32_t row, const float *logits)
-{
-    struct rwk_session *s = arg;
-    size_t index = (size_t)(s->rows[row].position - s->call_first);
-    if (index + 1 == s->score_n) {
-        memcpy(s->logits, logits, s->model->vocab_size * sizeof *logits);
-        return;
-    }
-    float max;
-    double sum;
-    s->model->kernels->log_sum(logits, s->model->vocab_size, &max, &sum);
-    s->scores[index] = (double)logits[s->tokens[s->rows[row].position + 1]] - max - log(sum);
-}
-
-enum rwk_status rwk_session_score(struct rwk_session *session, const uint32_t *tokens, size_t n, double *ret_logprobs,
-                                  struct rwk_error *error)
-{
-    enum rwk_status status = enter(session, error);
-    if (status)
-        return status;
-    struct rwk_session *s = session;
-    status = check_tokens(s, s->position, tokens, n, error);
-    if (!status) {
-        s->scores = ret_logprobs;
-        s->score_n = n;
-        status = append(s, tokens, n, s->position, score_row, NULL, error);
-        if (!status) {
-            s->logits_first += n - 1;
-            s->n_logits = 1;
-        }
-    }
-    leave(s);
-    return status;
-}
-
-/* ---- many at once ---- */
-
-struct step_job {
-    struct rwk_session *const *sessions;
-    uint32_t first; /* session of row 0 */
-};
-
-static void keep_step_logits(void *arg, uint32_t row, const float *logits)
-{
-    const struct step_job *job = arg;
-    struct rwk_session *s = job->sessions[job->first + row];
-    memcpy(s->logits, logits, s->model->vocab_size * sizeof *logits);
-}
-
-static enum rwk_status check_step(struct rwk_session *const *sessions, const uint32_t *tokens, size_t n, bool *ret_together,
-                                  struct rwk_error *error)
-{
-    *ret_together = true;
-    for (size_t i = 0; i < n; i++) {
-        const struct rwk_session *s = sessions[i];
-        enum rwk_status status = check_tokens(s, s->position, &tokens[i], 1, error);
-        if (!status && s->model != sessions[0]->model)
-            status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "sessions of different models cannot be stepped together");
-        if (!status && s->sequence.cache.element != sessions[0]->sequence.cache.element)
-            status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "sessions of different cache types cannot be stepped "
-                              "together");
-        if (!status && s->wide != sessions[0]->wide)
-            status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "sessions of different activations cannot be stepped "
-                              "together");
-        if (!status && s->context > sessions[0]->context)
-            status = rwk_fail(error, RWK_STATUS_MISMATCH, NULL, "the first session's context must be the largest");
-        if (status)
-            return status;
-        *ret_together &= usable_cache(s, s->position + 1) == s->position;
-    }
-    return RWK_STATUS_OK;
-}
-
-/* All caches serve: one pass (several when there are more sessions than rows in a pass). */
-static enum rwk_status step_together(struct rwk_session *const *sessions, const uint32_t *tokens, size_t n,
-                                     struct rwk_error *error)
-{
-    struct rwk_session *lead = sessions[0];
-    for (size_t first = 0; first < n;) {
-        uint32_t rows = n - first < lead->chunk ? (uint32_t)(n - first) : lead->chunk;
-        for (uint32_t i = 0; i < rows; i++) {
-            struct rwk_session *s = sessions[first + i];
-            rwk_kv_cache_truncate(&s->sequence.cache, s->position);
-            rwk_kv_cache_reserve(&s->sequence.cache, s->position, s->position + 1);
-            lead->rows[i] = (struct rwk_row){ tokens[first + i], true, s->position, &s->sequence };
-            s->n_logits = 0;
-        }
-        struct step_job job = { sessions, (uint32_t)first };
-        struct rwk_pass pass = { lead->model, &lead->workspace, &lead->executor, lead->rows, rows, keep_step_logits, &job,
-                                 &lead->cancel, lead->wide };
-        bool done = rwk_forward(&pass);
-        atomic_store(&lead->cancel, 0);
-        if (!done)
-            return rwk_fail(error, RWK_STATUS_CANCELLED, NULL, "cancelled");
-        first += rows;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct rwk_session *s = sessions[i];
-        s->tokens[s->position] = tokens[i];
-        s->call_first = s->logits_first = s->position++;
-        s->n_cached = s->position;
-        s->n_logits = 1;
-    }
-    return RWK_STATUS_OK;
-}
-
-/* Some must be computed anew first: one after the other, with the same bits. */
-static enum rwk_status step_apart(struct rwk_session *const *sessions, const uint32_t *tokens, size_t n,
-                                  struct rwk_error *error)
-{
-    enum rwk_status status = RWK_STATUS_OK;
-    size_t done = 0;
-    for (; done < n && !status; done += !status)
-        status = eval(sessions[done], &tokens[done], 1, 0, NULL, error);
-    for (size_t i = 0; status && i < done; i++)
-        rewind_to(sessions[i], sessions[i]->position - 1);
-    return status;
-}
-
-enum rwk_status rwk_step(struct rwk_session *const *sessions, const uint32_t *tokens, size_t n, struct rwk_error *error)
-{
-    enum rwk_status status = RWK_STATUS_OK;
-    size_t entered = 0;
-    bool together;
-    if (n == 0)
-        return RWK_STATUS_OK;
-    for (; entered < n && !status; entered += !status) /* a session given twice is found busy here */
-        status = enter(sessions[entered], error);
-    if (!status)
-        status = check_step(sessions, tokens, n, &together, error);
-    if (!status)
-        status = together ? step_together(sessions, tokens, n, error) : step_apart(sessions, tokens, n, error);
-    while (entered > 0)
-        leave(sessions[--entered]);
+        rwk_session_rewind_to(session, position);
+    rwk_session_leave(session);
     return status;
 }
 
@@ -540,7 +468,7 @@ enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_se
 {
     struct rwk_session *fork = NULL;
     struct shape shape;
-    enum rwk_status status = enter(session, error);
+    enum rwk_status status = rwk_session_enter(session, error);
     if (status)
         return status;
     status = resolve(&shape, session->model, &session->options, error);
@@ -550,7 +478,7 @@ enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_se
         memcpy(fork->tokens, session->tokens, (size_t)session->position * sizeof *fork->tokens);
         fork->position = session->position;
         fork->n_cached = session->n_cached;
-        set_epoch(fork, session->epoch);
+        rwk_session_set_epoch(fork, session->epoch);
         if (session->n_logits) {
             /* The last token's logits go along, so that both can sample from them. */
             memcpy(fork->logits, session->logits + (session->n_logits - 1) * session->model->vocab_size,
@@ -560,7 +488,7 @@ enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_se
         }
         *ret_session = fork;
     }
-    leave(session);
+    rwk_session_leave(session);
     return status;
 }
 
@@ -568,10 +496,23 @@ enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_se
 
 const float *rwk_session_logits(const struct rwk_session *session, size_t index)
 {
+    if (index == RWK_LAST)
+        return session->n_logits ? session->logits + (session->n_logits - 1) * session->model->vocab_size : NULL;
     uint64_t token = session->call_first + index;
     if (token < session->logits_first || token - session->logits_first >= session->n_logits)
         return NULL;
     return session->logits + (size_t)(token - session->logits_first) * session->model->vocab_size;
+}
+
+enum rwk_status rwk_session_get_stats(const struct rwk_session *session, struct rwk_session_stats *ret_stats)
+{
+    struct rwk_session_stats stats = session->stats;
+    stats.size = ret_stats->size;
+    stats.memory_bytes = memory_bytes(session);
+    stats.copied_pages = session->sequence.cache.n_copied;
+    rwk_kv_cache_count(&session->sequence.cache, &stats.cache_pages, &stats.shared_pages);
+    memcpy(ret_stats, &stats, ret_stats->size < sizeof stats ? ret_stats->size : sizeof stats);
+    return RWK_STATUS_OK;
 }
 
 uint64_t rwk_session_position(const struct rwk_session *session) { return session->position; }

@@ -436,7 +436,7 @@ struct rwk_session_options {
 RWK_API void rwk_session_options_init(struct rwk_session_options *options);
 
 /* One sequence of tokens and what was computed for it. Retains its model. All memory is allocated here: evaluating
- * allocates nothing. */
+ * allocates nothing, but for the logits of RWK_EVAL_ALL_LOGITS. */
 struct rwk_session;
 
 RWK_API enum rwk_status rwk_session_create(struct rwk_session **ret_session, struct rwk_model *model,
@@ -447,60 +447,109 @@ struct rwk_memory_plan {
     uint32_t size;         /* set by the caller */
     uint32_t reserved;
     uint64_t mapped_bytes; /* weight files */
-    uint64_t copied_bytes; /* weights in memory of our own */
+    uint64_t copied_bytes; /* weights in memory of our own; part of model_bytes */
     uint64_t kv_bytes;     /* the cache when full */
-    uint64_t scratch_bytes;
-    uint64_t total_bytes;  /* copied + kv + scratch: what the allocator is asked for, at most */
+    uint64_t scratch_bytes; /* everything else of the session */
+    uint64_t total_bytes;  /* model + kv + scratch: what the allocator is asked for, exactly */
+    uint64_t model_bytes;  /* what the open model holds: copied weights, tables, lists of tensors */
 };
-/* What a session with these options will need, before anything is allocated. */
-RWK_API enum rwk_status rwk_session_plan(const struct rwk_model *model, const struct rwk_session_options *options,
+/* What a session with these options will need, before anything is allocated. A fork needs at most as much again. */
+RWK_API enum rwk_status rwk_session_plan(const struct rwk_model *model,
+                                         const struct rwk_session_options *options,
                                          struct rwk_memory_plan *ret_plan, struct rwk_error *error);
 
 enum rwk_eval_flags {
     RWK_EVAL_ALL_LOGITS = 1 /* keep the logits of every token of this call, not only of its last */
 };
-/* Appends tokens[0..n) to the sequence and evaluates them. Logits of the last one (of all, with the flag) can be had until
- * the next call. On failure (RANGE: an id not below vocab_size; CONTEXT_FULL; CANCELLED) the session stands where it did
- * before the call, except after CANCELLED: then the whole tokens done so far stay, their number is in *ret_done (which may
- * be NULL). */
-RWK_API enum rwk_status rwk_session_eval(struct rwk_session *session, const uint32_t *tokens, size_t n, uint32_t flags,
-                                         size_t *ret_done, struct rwk_error *error);
+/* Appends tokens[0..n) to the sequence and evaluates them. Logits of the last one (of all, with the
+ * flag, for which memory is allocated when it has not been before) can be had until the next call.
+ * On failure (RANGE: an id not below vocab_size; CONTEXT_FULL; NOMEM) the session stands where it
+ * did before the call. After CANCELLED the whole tokens done so far stay, their number is in
+ * *ret_done (which may be NULL), and there are no logits until the next call. */
+RWK_API enum rwk_status rwk_session_eval(struct rwk_session *session, const uint32_t *tokens,
+                                         size_t n, uint32_t flags, size_t *ret_done,
+                                         struct rwk_error *error);
 
-/* Makes the sequence equal tokens[0..n), keeping what it has in common with the present one, and leaves the last token's
- * logits. *ret_reused (may be NULL): tokens whose computation was kept. */
-RWK_API enum rwk_status rwk_session_sync(struct rwk_session *session, const uint32_t *tokens, size_t n,
-                                         size_t *ret_reused, struct rwk_error *error);
+/* Makes the sequence equal tokens[0..n), keeping what it has in common with the present one, and
+ * leaves the last token's logits. *ret_reused (may be NULL): tokens whose computation was kept.
+ * Results are those of a fresh session, bit for bit. RANGE, CONTEXT_FULL: nothing has changed;
+ * CANCELLED: the sequence is as much of tokens[0..n) as was done. */
+RWK_API enum rwk_status rwk_session_sync(struct rwk_session *session, const uint32_t *tokens,
+                                         size_t n, size_t *ret_reused, struct rwk_error *error);
 
-/* Logits [vocab_size] after token `index` of the last eval call (0-based within that call), or NULL when they were not
- * kept. Valid until the next call that changes the session. */
+struct rwk_sampler;
+struct rwk_sample;
+/* Draws a token from the last logits (the sequence is the history that a repetition penalty counts),
+ * appends it and evaluates it. CONTEXT_FULL when no position is left for it. On failure neither
+ * sequence nor sampler have changed; RANGE when there are no logits to draw from. */
+RWK_API enum rwk_status rwk_session_next(struct rwk_session *session, struct rwk_sampler *sampler,
+                                         struct rwk_sample *ret_sample, struct rwk_error *error);
+
+/* Logits [vocab_size] after token `index` of the last eval call (0-based within that call), or NULL
+ * when they were not kept; RWK_LAST: after the sequence's last token, whichever call computed it.
+ * Valid until the next call that changes the session. */
+#define RWK_LAST SIZE_MAX
 RWK_API const float *rwk_session_logits(const struct rwk_session *session, size_t index);
 
-RWK_API uint64_t rwk_session_position(const struct rwk_session *session); /* tokens evaluated so far */
-RWK_API uint64_t rwk_session_context(const struct rwk_session *session);  /* positions it has room for */
+RWK_API uint64_t rwk_session_position(const struct rwk_session *session); /* tokens so far */
+RWK_API uint64_t rwk_session_context(const struct rwk_session *session);  /* positions there are */
 /* The tokens evaluated so far, [position]. */
 RWK_API const uint32_t *rwk_session_tokens(const struct rwk_session *session);
 
-/* Forgets everything from `position` on. RANGE beyond the present position; UNSUPPORTED where a sliding window has
- * already dropped keys that would be needed again (rewind to 0 always works). */
-RWK_API enum rwk_status rwk_session_rewind(struct rwk_session *session, uint64_t position, struct rwk_error *error);
+/* Forgets everything from `position` on, logits too. RANGE beyond the present position. Where a
+ * sliding window has already dropped keys that are needed again, the next evaluation computes them
+ * anew from the tokens; results are the same. */
+RWK_API enum rwk_status rwk_session_rewind(struct rwk_session *session, uint64_t position,
+                                           struct rwk_error *error);
 
-/* A second session with the same past; pages of the cache are shared until one of the two writes to them. */
-RWK_API enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_session *session,
-                                         struct rwk_error *error);
+/* A second session with the same past, options and last logits; pages of the cache are shared until
+ * one of the two writes to them. The two may then be used from different threads. */
+RWK_API enum rwk_status rwk_session_fork(struct rwk_session **ret_session,
+                                         struct rwk_session *session, struct rwk_error *error);
 
-/* Appends one token to each of n sessions of one model in one pass over the weights. Bit-identical to evaluating each
- * alone. Work runs on sessions[0]'s threads. On failure no session has changed. */
-RWK_API enum rwk_status rwk_step(struct rwk_session *const *sessions, const uint32_t *tokens, size_t n,
-                                 struct rwk_error *error);
+/* Appends one token to each of n sessions of one model in one pass over the weights; logits then
+ * are as after rwk_session_eval. Bit-identical to evaluating each alone. Work runs on sessions[0]'s
+ * threads, and it is sessions[0] that can be cancelled; its context must be the largest. MISMATCH
+ * for sessions of different models or cache types, BUSY for a session that is given twice. On
+ * failure no sequence has changed; after CANCELLED there are no logits. */
+RWK_API enum rwk_status rwk_step(struct rwk_session *const *sessions, const uint32_t *tokens,
+                                 size_t n, struct rwk_error *error);
 
-/* Natural-log probability of each of tokens[1..n) given those before it, evaluated from the session's present position:
- * ret_logprobs[i] belongs to tokens[i + 1], n - 1 in all. Appends all n tokens. */
-RWK_API enum rwk_status rwk_session_score(struct rwk_session *session, const uint32_t *tokens, size_t n,
-                                          double *ret_logprobs, struct rwk_error *error);
+/* Natural-log probability of each of tokens[1..n) given those before it, evaluated from the
+ * session's present position: ret_logprobs[i] belongs to tokens[i + 1], n - 1 in all. Appends all n
+ * tokens and leaves the last one's logits. Errors as rwk_session_eval's, and NUMERIC (nothing has
+ * changed) when a log-probability is not finite. */
+RWK_API enum rwk_status rwk_session_score(struct rwk_session *session, const uint32_t *tokens,
+                                          size_t n, double *ret_logprobs, struct rwk_error *error);
+/* The same with ranks, and with the top_k likeliest tokens in each place: ret_scores [n - 1] as
+ * above, ret_top [n - 1][top_k] with the likeliest first (NULL when top_k is 0). */
+RWK_API enum rwk_status rwk_session_score_top(struct rwk_session *session, const uint32_t *tokens,
+                                              size_t n, uint32_t top_k,
+                                              struct rwk_sample *ret_scores,
+                                              struct rwk_sample *ret_top, struct rwk_error *error);
 
-/* Asks a running eval to stop soon; may be called from any thread (and from a signal handler of the host's). Cleared when
- * the eval returns. */
+/* Asks a running eval, sync, score or step to stop soon; may be called from any thread (and from a
+ * signal handler of the host's). One that has not begun yet is stopped at once. Cleared when the
+ * call returns. */
 RWK_API void rwk_session_cancel(struct rwk_session *session);
+
+/* What a session did and holds. */
+struct rwk_session_stats {
+    uint32_t size;              /* set by the caller */
+    uint32_t reserved;
+    uint64_t evaluated_tokens;  /* appended and computed */
+    uint64_t recomputed_tokens; /* computed again: other frequencies, or keys that a window dropped */
+    uint64_t reused_tokens;     /* that rwk_session_sync found done */
+    uint64_t passes;            /* over the weights, run on this session's threads */
+    uint64_t eval_ns;           /* wall-clock time in evaluation, in nanoseconds */
+    uint64_t cache_pages;       /* of 64 positions each, for each window size of the model */
+    uint64_t shared_pages;      /* of these, shared with forks */
+    uint64_t copied_pages;      /* that were shared and had to be copied before writing */
+    uint64_t memory_bytes;      /* asked of the allocator and still held (a fork: at most) */
+};
+/* Of the session's owner. A fork begins at 0. */
+RWK_API enum rwk_status rwk_session_get_stats(const struct rwk_session *session,
+                                              struct rwk_session_stats *ret_stats);
 
 /* --------------------------------------------------------------------------------------------------------- sampler */
 
