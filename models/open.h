@@ -16,8 +16,8 @@ struct rwk_opened {
     const struct rwk_arch *arch;
 };
 
-/* A JSON file of the directory (directory NULL: `name` is the path itself) as a tree in the arena. */
-enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const char *directory,
+/* A JSON file of the source (name NULL: the source's path itself) as a tree in the arena. */
+enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const struct rwk_files *files,
                                 const char *name, struct rwk_arena *arena, struct rwk_error *error);
 
 enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struct rwk_facts *facts,

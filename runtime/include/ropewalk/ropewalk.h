@@ -119,7 +119,42 @@ RWK_API uint32_t rwk_default_threads(void);
  * non-zero cancels the work (RWK_STATUS_CANCELLED). Called on the thread that called the library. */
 typedef int (*rwk_progress_fn)(void *user_data, uint64_t done, uint64_t total);
 
-/* ------------------------------------------------------------------------------------------------------- tokenizer */
+/* ----------------------------------------------------------------------------------------- sources */
+
+/* A file in memory. */
+struct rwk_blob {
+    const char *name; /* as in the directory: "config.json" */
+    const void *data; /* any alignment */
+    uint64_t size;
+};
+
+/* Files that the host finds and opens. What fails returns an errno value, and success 0. Called on
+ * the thread that opens the model; map and close also when the model is closed. */
+struct rwk_file_functions {
+    /* ENOENT: there is no such file (not an error: optional files are asked for, too). */
+    int (*open)(void *user_data, const char *name, void **ret_file, uint64_t *ret_size);
+    /* All bytes of the file, which stay where they are until `close`; NULL when that fails. May be
+     * missing: then files are read. */
+    const void *(*map)(void *user_data, void *file);
+    /* buffer[0..n) = the n bytes from `offset` on. May be missing: then files are mapped. */
+    int (*read)(void *user_data, void *file, uint64_t offset, void *buffer, size_t n);
+    void (*close)(void *user_data, void *file);
+    void *user_data;
+};
+
+/* Where the files of a model or tokenizer come from: exactly one of the three. Needed while the
+ * object is opened; blobs that are not copied (RWK_LOAD_READ copies) must stay until it is closed. */
+struct rwk_source {
+    uint32_t size;
+    uint32_t reserved;
+    const char *path;             /* a directory */
+    const struct rwk_blob *blobs; /* [n_blobs] */
+    size_t n_blobs;
+    const struct rwk_file_functions *functions;
+};
+RWK_API void rwk_source_init(struct rwk_source *source);
+
+/* --------------------------------------------------------------------------------------- tokenizer */
 
 /* Turns text into ids and back exactly as the directory's tokenizer files say. Needs no model. */
 struct rwk_tokenizer;
@@ -137,6 +172,11 @@ RWK_API void rwk_tokenizer_options_init(struct rwk_tokenizer_options *options);
  * tokenizer.model by its own path. Release with rwk_tokenizer_close. */
 RWK_API enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const char *path,
                                            const struct rwk_tokenizer_options *options, struct rwk_error *error);
+/* The same from any source; a path may be that of one file here, too. */
+RWK_API enum rwk_status rwk_tokenizer_open_source(struct rwk_tokenizer **ret_tokenizer,
+                                                  const struct rwk_source *source,
+                                                  const struct rwk_tokenizer_options *options,
+                                                  struct rwk_error *error);
 /* One more reference; returns its argument. */
 RWK_API struct rwk_tokenizer *rwk_tokenizer_retain(struct rwk_tokenizer *tokenizer);
 /* Drops one reference and sets the address to NULL. */
@@ -281,7 +321,7 @@ struct rwk_model_options {
     uint64_t original_context; /* original_max_position_embeddings; 0: from the config */
 
     struct rwk_pool *pool;     /* threads for work at load (quantising); NULL: the calling thread */
-    rwk_progress_fn progress;  /* NULL: none */
+    rwk_progress_fn progress;  /* NULL: none; of what is read or brought into memory, in bytes */
     void *progress_data;
 };
 RWK_API void rwk_model_options_init(struct rwk_model_options *options);
@@ -293,6 +333,12 @@ struct rwk_model;
  * shards). Release with rwk_model_close. */
 RWK_API enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path,
                                        const struct rwk_model_options *options, struct rwk_error *error);
+/* The same from any source. Of files in memory RWK_LOAD_MAP makes no copy, and RWK_LOAD_MAP_LOCK is
+ * UNSUPPORTED. */
+RWK_API enum rwk_status rwk_model_open_source(struct rwk_model **ret_model,
+                                              const struct rwk_source *source,
+                                              const struct rwk_model_options *options,
+                                              struct rwk_error *error);
 RWK_API struct rwk_model *rwk_model_retain(struct rwk_model *model);
 /* Drops one reference and sets the address to NULL; sessions hold references of their own. */
 RWK_API void rwk_model_close(struct rwk_model **model);
@@ -309,8 +355,8 @@ struct rwk_model_info {
     uint64_t context;       /* positions for which the position plan is valid; UINT64_MAX: no bound of its own */
     uint64_t context_limit; /* positions that exist at all (a learned table's rows); UINT64_MAX: no hard bound */
     uint64_t n_parameters;
-    uint64_t mapped_bytes;  /* of weight files */
-    uint64_t copied_bytes;  /* of weights held in memory of our own (widened norms, quantised matrices) */
+    uint64_t mapped_bytes;  /* of weight files that are used where they are */
+    uint64_t copied_bytes;  /* of weights held in memory of our own (files read, widened norms, quantised matrices) */
     const char *family;     /* such as "llama"; these strings live as long as the model */
     const char *position_scheme; /* such as "rope" */
     const char *isa;        /* kernels in use, such as "avx2" */
@@ -373,6 +419,11 @@ struct rwk_position_plan;
 /* `path`: a model directory or one config.json. Only the position options of `options` count. */
 RWK_API enum rwk_status rwk_position_resolve(struct rwk_position_plan **ret_plan, const char *path,
                                              const struct rwk_model_options *options, struct rwk_error *error);
+/* The same from any source. */
+RWK_API enum rwk_status rwk_position_resolve_source(struct rwk_position_plan **ret_plan,
+                                                    const struct rwk_source *source,
+                                                    const struct rwk_model_options *options,
+                                                    struct rwk_error *error);
 RWK_API void rwk_position_plan_close(struct rwk_position_plan **plan);
 
 struct rwk_position_info {
