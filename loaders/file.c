@@ -14,13 +14,6 @@
 
 enum { STEP = 16 << 20 }; /* bytes between two looks at what the host wants */
 
-static enum rwk_status io_error(struct rwk_error *error, const char *path, int code,
-                                const char *what)
-{
-    struct rwk_where where = { .file = path, .offset = RWK_NO_OFFSET, .os_error = code };
-    return rwk_fail_at(error, RWK_STATUS_IO, &where, "%s", what);
-}
-
 static enum rwk_status cancelled(struct rwk_error *error, const char *path)
 {
     return rwk_fail(error, RWK_STATUS_CANCELLED, path, "loading was cancelled");
@@ -39,16 +32,16 @@ static enum rwk_status read_whole(int fd, char *data, size_t size, const char *p
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return io_error(error, path, errno, "cannot be read");
+            return rwk_fail_io(error, path, errno, "cannot be read");
         if (n == 0)
-            return io_error(error, path, 0, "became shorter while it was read");
+            return rwk_fail_io(error, path, 0, "became shorter while it was read");
         done += (size_t)n;
         if (!rwk_progress_add(progress, (uint64_t)n))
             return cancelled(error, path);
     }
     char more;
     if (pread(fd, &more, 1, (off_t)size) > 0)
-        return io_error(error, path, 0, "became longer while it was read");
+        return rwk_fail_io(error, path, 0, "became longer while it was read");
     return RWK_STATUS_OK;
 }
 
@@ -69,29 +62,38 @@ static enum rwk_status hold(struct rwk_file *file, int fd, const char *path,
     }
     void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
-        return io_error(error, path, errno, "cannot be mapped");
+        return rwk_fail_io(error, path, errno, "cannot be mapped");
     if (file->load_mode == RWK_LOAD_MAP_LOCK && mlock(data, file->size) != 0) {
         int code = errno;
         munmap(data, file->size);
-        return io_error(error, path, code, "cannot be locked in memory");
+        return rwk_fail_io(error, path, code, "cannot be locked in memory");
     }
     file->data = data;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status open_fd(int fd, struct rwk_file *file, const char *path,
-                               struct rwk_progress *progress, struct rwk_error *error)
+enum rwk_status rwk_path_open(int *ret_fd, size_t *ret_size, const char *path,
+                              struct rwk_error *error)
 {
     struct stat st;
+    enum rwk_status status = RWK_STATUS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return rwk_fail_io(error, path, errno, "cannot be opened");
     if (fstat(fd, &st) != 0)
-        return io_error(error, path, errno, "cannot be examined");
-    if (!S_ISREG(st.st_mode))
-        return io_error(error, path, 0,
-                        S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
-    if ((uintmax_t)st.st_size > SIZE_MAX / 2)
-        return io_error(error, path, 0, "is too large for this machine's address space");
-    file->size = (size_t)st.st_size;
-    return hold(file, fd, path, progress, error);
+        status = rwk_fail_io(error, path, errno, "cannot be examined");
+    else if (!S_ISREG(st.st_mode))
+        status = rwk_fail_io(error, path, 0,
+                             S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
+    else if ((uintmax_t)st.st_size > SIZE_MAX / 2)
+        status = rwk_fail_io(error, path, 0, "is too large for this machine's address space");
+    if (status) {
+        close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    *ret_size = (size_t)st.st_size;
+    return RWK_STATUS_OK;
 }
 
 /* An empty file object with a copy of its path. */
@@ -115,11 +117,12 @@ enum rwk_status rwk_file_open_telling(struct rwk_file *ret_file, const char *pat
     enum rwk_status status = begin(&file, path, load_mode, memory, error);
     if (status)
         return status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    status = fd < 0 ? io_error(error, path, errno, "cannot be opened")
-                    : open_fd(fd, &file, path, progress, error);
-    if (fd >= 0)
+    int fd = -1;
+    status = rwk_path_open(&fd, &file.size, path, error);
+    if (!status) {
+        status = hold(&file, fd, path, progress, error);
         close(fd);
+    }
     if (status) {
         rwk_free(memory, (void *)file.path);
         return status;
@@ -149,7 +152,7 @@ static enum rwk_status copy_foreign(char *to, const struct rwk_foreign *foreign,
         else
             code = f->read(f->user_data, foreign->handle, done, to + done, n);
         if (code)
-            return io_error(error, name, code, "cannot be read");
+            return rwk_fail_io(error, name, code, "cannot be read");
         if (!rwk_progress_add(progress, n))
             return cancelled(error, name);
     }
@@ -162,12 +165,12 @@ static enum rwk_status hold_foreign(struct rwk_file *file, struct rwk_foreign *f
 {
     const struct rwk_file_functions *f = foreign->functions;
     if (foreign->size > SIZE_MAX / 2)
-        return io_error(error, file->path, 0, "is too large for this machine's address space");
+        return rwk_fail_io(error, file->path, 0, "is too large for this machine's address space");
     bool copies = file->load_mode == RWK_LOAD_READ || foreign->size == 0;
     if (f && f->map && foreign->size && !(copies && f->read)) {
         foreign->data = f->map(f->user_data, foreign->handle);
         if (!foreign->data)
-            return io_error(error, file->path, 0, "cannot be mapped");
+            return rwk_fail_io(error, file->path, 0, "cannot be mapped");
     }
     file->size = (size_t)foreign->size;
     if (!copies && foreign->data) {

@@ -47,6 +47,8 @@ bool rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size, 
 /* Pages of a mapped file that lie wholly within [data, data + size) leave this process's memory until they are read again. */
 void rwk_file_release(const struct rwk_file *file, const void *data, size_t size);
 
+/* Opens a regular file for reading, without blocking on what is none. Errors: IO. */
+enum rwk_status rwk_path_open(int *ret_fd, size_t *ret_size, const char *path, struct rwk_error *error);
 /* directory "/" name, in the arena. RWK_STATUS_FORMAT when the name may not be joined. */
 enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory, const char *name,
                               struct rwk_error *error);

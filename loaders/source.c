@@ -50,15 +50,6 @@ static const struct rwk_blob *find_blob(const struct rwk_files *files, const cha
     return NULL;
 }
 
-/* ---- functions ---- */
-
-static enum rwk_status io_error(struct rwk_error *error, const char *name, int code,
-                                const char *what)
-{
-    struct rwk_where where = { .file = name, .offset = RWK_NO_OFFSET, .os_error = code };
-    return rwk_fail_at(error, RWK_STATUS_IO, &where, "%s", what);
-}
-
 /* ---- any ---- */
 
 bool rwk_files_have(const struct rwk_files *files, const char *name)
@@ -125,11 +116,11 @@ static enum rwk_status open_foreign(struct rwk_file *ret_file, const struct rwk_
     if (f) {
         int code = f->open(f->user_data, name, &foreign.handle, &foreign.size);
         if (code)
-            return io_error(error, name, code, "cannot be opened");
+            return rwk_fail_io(error, name, code, "cannot be opened");
     } else {
         blob = find_blob(files, name);
         if (!blob)
-            return io_error(error, name, ENOENT, "cannot be opened");
+            return rwk_fail_io(error, name, ENOENT, "cannot be opened");
         foreign.data = blob->data;
         foreign.size = blob->size;
     }

@@ -8,7 +8,6 @@
 
 #include <string.h>
 #include "models/quantize.h"
-#include "runtime/base/hash.h"
 
 void rwk_model_options_init(struct rwk_model_options *options)
 {
@@ -212,21 +211,6 @@ static enum rwk_status make_layers(struct rwk_model *m, const struct rwk_facts *
     return RWK_STATUS_OK;
 }
 
-/* What the numbers depend on, in short: the config's bytes are not enough (load-time options), the weights' too many. */
-static uint64_t fingerprint(const struct rwk_opened *o, const struct rwk_model *m)
-{
-    uint64_t h = m->vocab_size * 31ull + m->n_layers;
-    for (size_t i = 0; i < o->weights.n_tensors; i++) {
-        const struct rwk_tensor *t = &o->weights.tensors[i];
-        size_t sample = t->n_bytes < 64 ? (size_t)t->n_bytes : 64;
-        h = h * 0x9e3779b97f4a7c15ull ^ rwk_hash(t->name, t->name_size) ^ rwk_hash(t->data, sample) ^ t->n_bytes << 8;
-    }
-    for (uint32_t i = 0; i < m->position.n_rope; i++)
-        h = h * 0x9e3779b97f4a7c15ull ^
-            rwk_hash(m->position.rope[i].inv_freq, m->position.rope[i].n_pairs * sizeof(float));
-    return h;
-}
-
 static void destroy(struct rwk_model *model)
 {
     struct rwk_opened *opened = model->owner;
@@ -362,7 +346,7 @@ static void finish_open(struct rwk_opened *o)
 {
     struct rwk_model *m = &o->model;
     m->n_parameters = count_parameters(o);
-    m->fingerprint = fingerprint(o, m);
+    m->fingerprint = rwk_fingerprint(o);
     m->allocated_bytes = atomic_load(&o->memory.used) + sizeof *o + RWK_ALLOC_HEADER;
     m->owner = o;
     m->destroy = destroy;

@@ -20,6 +20,9 @@ struct rwk_opened {
 enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const struct rwk_files *files,
                                 const char *name, struct rwk_arena *arena, struct rwk_error *error);
 
+/* What a model's results depend on, as a number (fingerprint.c). */
+uint64_t rwk_fingerprint(const struct rwk_opened *opened);
+
 enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struct rwk_facts *facts,
                                    const struct rwk_node *config, const char *file, struct rwk_arena *arena,
                                    struct rwk_error *error);

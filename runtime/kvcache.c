@@ -291,6 +291,23 @@ bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t positio
     return false;
 }
 
+void rwk_kv_cache_visible(const struct rwk_kv_cache *cache, uint32_t group, uint64_t position, uint64_t *ret_first,
+                          uint64_t *ret_end)
+{
+    *ret_first = position ? rwk_window_begin(cache->model->groups[group].window, position) / RWK_KEY_BLOCK : 0;
+    *ret_end = (position + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK;
+}
+
+void rwk_kv_cache_restore(struct rwk_kv_cache *cache, uint64_t position)
+{
+    for (uint32_t g = 0; g < cache->model->n_groups; g++) {
+        uint64_t end;
+        rwk_kv_cache_visible(cache, g, position, &cache->first_block[g], &end);
+        for (uint64_t b = cache->first_block[g]; b < end; b++)
+            own_block(cache, g, b);
+    }
+}
+
 void rwk_kv_cache_count(const struct rwk_kv_cache *cache, uint64_t *ret_pages, uint64_t *ret_shared)
 {
     *ret_pages = *ret_shared = 0;

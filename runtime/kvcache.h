@@ -51,6 +51,11 @@ void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position);
 /* Whether keys that a query at `position` needs were given back. */
 bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t position);
 
+/* Blocks [first, end) of a group that a query at `position` needs of the positions before it. */
+void rwk_kv_cache_visible(const struct rwk_kv_cache *cache, uint32_t group, uint64_t position, uint64_t *ret_first,
+                          uint64_t *ret_end);
+/* Gives an empty cache these blocks of all groups, cleared. */
+void rwk_kv_cache_restore(struct rwk_kv_cache *cache, uint64_t position);
 /* Pages that the cache refers to, and how many of them others refer to, too. */
 void rwk_kv_cache_count(const struct rwk_kv_cache *cache, uint64_t *ret_pages, uint64_t *ret_shared);
 /* Bytes of one page of a group; page b of it is cache->table[group][b]. */

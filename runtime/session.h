@@ -57,6 +57,12 @@ void rwk_session_rewind_to(struct rwk_session *session, uint64_t position);
 uint64_t rwk_session_usable_cache(const struct rwk_session *session, uint64_t length);
 /* Brings the frequencies of an epoch (rwk_position_epoch) into force. */
 void rwk_session_set_epoch(struct rwk_session *session, uint64_t epoch);
+/* Saving and loading through streams of a file whose name goes into messages (NULL: of none). */
+enum rwk_status rwk_session_save_named(struct rwk_session *session, rwk_write_fn write, void *write_data, const char *file,
+                                       struct rwk_error *error);
+enum rwk_status rwk_session_load_named(struct rwk_session **ret_session, struct rwk_model *model,
+                                       const struct rwk_session_options *options, rwk_read_fn read, void *read_data,
+                                       const char *file, struct rwk_error *error);
 /* Nanoseconds of a clock that only goes forward. */
 uint64_t rwk_session_clock(void);
 

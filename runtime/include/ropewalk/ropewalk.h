@@ -584,6 +584,34 @@ RWK_API enum rwk_status rwk_session_score_top(struct rwk_session *session, const
  * call returns. */
 RWK_API void rwk_session_cancel(struct rwk_session *session);
 
+/* Takes the next `size` bytes; gives 0, or an errno value to end the work. */
+typedef int (*rwk_write_fn)(void *user_data, const void *data, size_t size);
+/* buffer[0..*ret_size) = the next bytes, fewer than `size` only at the end; 0 or an errno value. */
+typedef int (*rwk_read_fn)(void *user_data, void *buffer, size_t size, size_t *ret_size);
+
+/* Writes what a session has computed, so that it can be continued elsewhere with the same bits:
+ * tokens, last logits, cache. The session does not change. The format stands in runtime/state.c; it
+ * has a version, a fingerprint of the model, and checksums. Tells the progress in bytes to the
+ * session's callback, and can be cancelled like an eval. */
+RWK_API enum rwk_status rwk_session_save(struct rwk_session *session, rwk_write_fn write,
+                                         void *write_data, struct rwk_error *error);
+/* Makes a session from a saved one. The options may differ in everything but kv_type and
+ * activations; their progress callback is told of the bytes read. MISMATCH: another model, other
+ * options of it, or another kv_type; CONTEXT_FULL: more tokens than the context has positions;
+ * FORMAT: damaged or no state; IO: what the reader said. Nothing is made in any of these cases. */
+RWK_API enum rwk_status rwk_session_load(struct rwk_session **ret_session, struct rwk_model *model,
+                                         const struct rwk_session_options *options,
+                                         rwk_read_fn read, void *read_data,
+                                         struct rwk_error *error);
+/* The same with files. A file is replaced as a whole: when saving fails or is interrupted, the old
+ * one stays. It is readable for its owner only. */
+RWK_API enum rwk_status rwk_session_save_file(struct rwk_session *session, const char *path,
+                                              struct rwk_error *error);
+RWK_API enum rwk_status rwk_session_load_file(struct rwk_session **ret_session,
+                                              struct rwk_model *model,
+                                              const struct rwk_session_options *options,
+                                              const char *path, struct rwk_error *error);
+
 /* What a session did and holds. */
 struct rwk_session_stats {
     uint32_t size;              /* set by the caller */
