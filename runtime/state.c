@@ -269,9 +269,7 @@ static enum rwk_status check_header(const struct stream *s, const struct header 
                            h->kv_type, session->options.kv_type);
     if (h->activations != activations(session))
         return rwk_fail_on(s->error, RWK_STATUS_MISMATCH, s->file, "activations",
-                           "the state was saved with type %u, the "
-                           "options ask for %u",
-                           h->activations, session->options.activations);
+                           "the state was saved with another type of activations");
     if (h->position > session->context)
         return rwk_fail(s->error, RWK_STATUS_CONTEXT_FULL, s->file,
                         "the state holds %llu tokens, the context only %llu",
