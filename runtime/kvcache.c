@@ -283,6 +283,19 @@ void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position)
     }
 }
 
+void rwk_kv_cache_drop(struct rwk_kv_cache *cache, uint64_t keep, uint64_t n)
+{
+    for (uint32_t g = 0; g < cache->model->n_groups; g++) {
+        struct rwk_kv_page **table = cache->table[g];
+        uint64_t first = cache->first_block[g];
+        for (uint64_t b = keep; b < keep + n; b++)
+            page_give(cache->store[g], table[b]);
+        memmove(table + keep, table + keep + n, (size_t)(cache->n_blocks - keep - n) * sizeof *table);
+        memset(table + (cache->n_blocks - n), 0, (size_t)n * sizeof *table);
+        cache->first_block[g] = first <= keep ? first : first < keep + n ? keep : first - n;
+    }
+}
+
 bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t position)
 {
     for (uint32_t g = 0; g < cache->model->n_groups; g++)

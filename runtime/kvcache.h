@@ -48,6 +48,8 @@ void rwk_kv_cache_finish(struct rwk_kv_cache *cache); /* zeroed objects are fine
 void rwk_kv_cache_reserve(struct rwk_kv_cache *cache, uint64_t begin, uint64_t end);
 /* Gives back the blocks that lie wholly at or beyond `position`. */
 void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position);
+/* Gives back n blocks from block `keep` on and moves the later ones down to their place. */
+void rwk_kv_cache_drop(struct rwk_kv_cache *cache, uint64_t keep, uint64_t n);
 /* Whether keys that a query at `position` needs were given back. */
 bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t position);
 

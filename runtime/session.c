@@ -276,8 +276,9 @@ static enum rwk_status run(struct rwk_session *s, uint64_t end, uint64_t logits_
                            void *on_logits_arg, struct rwk_error *error)
 {
     uint64_t first = rwk_session_usable_cache(s, end);
-    if (first != s->n_cached)
-        s->n_cached = first;
+    s->n_cached = first;
+    if (first <= s->n_exact)
+        s->n_exact = UINT64_MAX;
     rwk_kv_cache_truncate(&s->sequence.cache, first);
     rwk_session_set_epoch(s, rwk_position_epoch(&s->model->position, end));
     while (s->n_cached < end) {
@@ -418,6 +419,8 @@ void rwk_session_rewind_to(struct rwk_session *s, uint64_t position)
     s->position = position;
     if (s->n_cached > position)
         s->n_cached = position;
+    if (position <= s->n_exact)
+        s->n_exact = UINT64_MAX;
     s->n_logits = 0;
 }
 
@@ -432,6 +435,7 @@ enum rwk_status rwk_session_sync(struct rwk_session *session, const uint32_t *to
     status = rwk_session_check_tokens(s, 0, tokens, n, error);
     while (!status && same < n && same < s->position && tokens[same] == s->tokens[same])
         same++;
+    same = same < s->n_exact ? same : (size_t)s->n_exact; /* what followed a shift is no fresh session's */
     bool have = same == n && s->position == n && s->n_logits && s->logits_first + s->n_logits == n;
     if (!status && !have) {
         same = same < n ? same : n - 1; /* the last one's logits are wanted */
@@ -462,6 +466,51 @@ enum rwk_status rwk_session_rewind(struct rwk_session *session, uint64_t positio
     return status;
 }
 
+/* ---- shift ---- */
+
+static enum rwk_status check_shift(const struct rwk_session *s, uint64_t keep, uint64_t n, struct rwk_error *error)
+{
+    const char *scheme = s->model->position.scheme->name;
+    if (!s->model->position.scheme->shifts)
+        return rwk_fail(error, RWK_STATUS_UNSUPPORTED, NULL, "a sequence cannot be shifted where positions are part of what is "
+                        "cached (%s): rewind, and evaluate the tokens that are to stay", scheme);
+    if (keep % RWK_KEY_BLOCK || n % RWK_KEY_BLOCK)
+        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "a shift keeps and drops multiples of %d tokens, not %llu and %llu",
+                        RWK_KEY_BLOCK, (unsigned long long)keep, (unsigned long long)n);
+    if (n > s->position || keep > s->position - n)
+        return rwk_fail(error, RWK_STATUS_RANGE, NULL, "cannot drop %llu tokens after the first %llu: the sequence has %llu",
+                        (unsigned long long)n, (unsigned long long)keep, (unsigned long long)s->position);
+    return RWK_STATUS_OK;
+}
+
+static void shift(struct rwk_session *s, uint64_t keep, uint64_t n)
+{
+    memmove(s->tokens + keep, s->tokens + keep + n, (size_t)(s->position - keep - n) * sizeof *s->tokens);
+    rwk_kv_cache_truncate(&s->sequence.cache, s->n_cached);
+    rwk_kv_cache_drop(&s->sequence.cache, keep / RWK_KEY_BLOCK, n / RWK_KEY_BLOCK);
+    s->n_cached = s->n_cached >= keep + n ? s->n_cached - n : s->n_cached < keep ? s->n_cached : keep;
+    s->position -= n;
+    s->n_exact = s->n_exact < keep ? s->n_exact : keep;
+    s->stats.dropped_tokens += n;
+    if (s->n_logits > 1)
+        memmove(s->logits, s->logits + (s->n_logits - 1) * s->model->vocab_size,
+                s->model->vocab_size * sizeof *s->logits);
+    s->n_logits = s->n_logits && s->position ? 1 : 0;
+    s->call_first = s->logits_first = s->position - s->n_logits;
+}
+
+enum rwk_status rwk_session_shift(struct rwk_session *session, uint64_t keep, uint64_t n, struct rwk_error *error)
+{
+    enum rwk_status status = rwk_session_enter(session, error);
+    if (status)
+        return status;
+    status = check_shift(session, keep, n, error);
+    if (!status && n)
+        shift(session, keep, n);
+    rwk_session_leave(session);
+    return status;
+}
+
 /* ---- fork ---- */
 
 enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_session *session, struct rwk_error *error)
@@ -478,6 +527,7 @@ enum rwk_status rwk_session_fork(struct rwk_session **ret_session, struct rwk_se
         memcpy(fork->tokens, session->tokens, (size_t)session->position * sizeof *fork->tokens);
         fork->position = session->position;
         fork->n_cached = session->n_cached;
+        fork->n_exact = session->n_exact;
         rwk_session_set_epoch(fork, session->epoch);
         if (session->n_logits) {
             /* The last token's logits go along, so that both can sample from them. */

@@ -244,6 +244,130 @@ START_TEST(rewinding_forgets_what_came_later)
 }
 END_TEST
 
+/* ---- shifting ---- */
+
+/* mpt of tests/data with its first layer only. There keys and values depend on nothing but their
+ * own token, so a shifted sequence must go on exactly as one that never had the dropped tokens. */
+static struct rwk_model *open_one_layer(void)
+{
+    struct rwk_model *one = NULL;
+    struct rwk_blob blobs[2] = { { "config.json", NULL, 0 }, { "model.safetensors", NULL, 0 } };
+    struct rwk_source source;
+    struct rwk_model_options how;
+    char path[1024];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", checkpoint_path("mpt"), blobs[i].name);
+        FILE *file = fopen(path, "rb");
+        ck_assert_ptr_nonnull(file);
+        char *data = calloc(1, 1 << 20);
+        blobs[i].data = data;
+        blobs[i].size = fread(data, 1, (1 << 20) - 1, file);
+        ck_assert(feof(file));
+        fclose(file);
+    }
+    char *layers = strstr(blobs[0].data, "\"n_layers\": 3");
+    ck_assert_ptr_nonnull(layers);
+    layers[strlen("\"n_layers\": ")] = '1';
+    rwk_source_init(&source);
+    source.blobs = blobs;
+    source.n_blobs = 2;
+    rwk_model_options_init(&how);
+    how.load_mode = RWK_LOAD_READ;
+    assert_ok(rwk_model_open_source(&one, &source, &how, &failure));
+    free((void *)blobs[0].data);
+    free((void *)blobs[1].data);
+    return one;
+}
+
+START_TEST(a_shifted_sequence_goes_on_without_what_was_dropped)
+{
+    static const struct {
+        uint32_t n, keep, drop;
+    } rows[] = {
+        { 150, 0, 64 }, { 150, 64, 64 }, { 200, 64, 128 }, { 128, 64, 64 }, { 130, 0, 128 }
+    };
+    open_model("mpt");
+    rwk_model_close(&model);
+    model = open_one_layer();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rwk_session *s = open_session(model, &options), *fork = NULL;
+        eval(s, tokens, rows[i].n);
+        assert_ok(rwk_session_fork(&fork, s, &failure));
+        assert_ok(rwk_session_shift(s, rows[i].keep, rows[i].drop, &failure));
+        ck_assert_uint_eq(rwk_session_position(s), rows[i].n - rows[i].drop);
+        ck_assert_uint_eq(stats_of(s).dropped_tokens, rows[i].drop);
+        ck_assert_mem_eq(rwk_session_logits(s, RWK_LAST), rwk_session_logits(fork, RWK_LAST),
+                         vocab * 4);
+        for (int k = 0; k < 70; k++) {
+            eval(s, tokens + k, 1);
+            if (k % 23 == 0)
+                assert_as_fresh(s, "shifted");
+        }
+        eval(fork, tokens, 2); /* its pages are its own affair */
+        assert_as_fresh(fork, "unshifted");
+        rwk_session_close(&s);
+        rwk_session_close(&fork);
+    }
+    rwk_model_close(&model);
+}
+END_TEST
+
+START_TEST(after_a_shift_sync_and_rewind_lead_back_to_fresh_results)
+{
+    uint32_t rest[CONTEXT];
+    size_t reused = 0;
+    open_model("bloom");
+    struct rwk_session *s = open_session(model, &options), *fork = NULL;
+    eval(s, tokens, 200);
+    assert_ok(rwk_session_shift(s, 64, 64, &failure));
+    memcpy(rest, rwk_session_tokens(s), 136 * sizeof *rest);
+    ck_assert_mem_eq(rest, tokens, 64 * sizeof *rest);
+    ck_assert_mem_eq(rest + 64, tokens + 128, 72 * sizeof *rest);
+    eval(s, tokens, 1);
+    assert_ok(rwk_session_fork(&fork, s, &failure));
+    assert_ok(rwk_session_sync(fork, rest, 136, &reused, &failure));
+    ck_assert_uint_eq(reused, 64);
+    assert_as_fresh(fork, "sync");
+    assert_ok(rwk_session_sync(fork, rest, 136, &reused, &failure));
+    ck_assert_uint_eq(reused, 136);
+    assert_ok(rwk_session_rewind(s, 60, &failure));
+    eval(s, rest, 3);
+    assert_as_fresh(s, "rewind");
+    rwk_session_close(&s);
+    rwk_session_close(&fork);
+    rwk_model_close(&model);
+}
+END_TEST
+
+START_TEST(shifts_that_cannot_be_are_refused)
+{
+    open_model("bloom");
+    struct rwk_session *s = open_session(model, &options);
+    eval(s, tokens, 130);
+    ck_assert_int_eq(rwk_session_shift(s, 0, 63, &failure), RWK_STATUS_RANGE);
+    ck_assert_int_eq(rwk_session_shift(s, 1, 64, &failure), RWK_STATUS_RANGE);
+    ck_assert_int_eq(rwk_session_shift(s, 128, 64, &failure), RWK_STATUS_RANGE);
+    ck_assert_int_eq(rwk_session_shift(s, 64, UINT64_MAX / 64 * 64, &failure), RWK_STATUS_RANGE);
+    assert_ok(rwk_session_shift(s, 64, 0, &failure));
+    ck_assert_uint_eq(rwk_session_position(s), 130);
+    assert_as_fresh(s, "refused");
+    rwk_session_close(&s);
+    rwk_model_close(&model);
+    static const char *const fixed[] = { "llama-mha", "gpt2", "xglm", "smollm3-nope",
+                                         "mistral-window" };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        open_model(fixed[i]);
+        s = open_session(model, &options);
+        eval(s, tokens, 64 < options.context ? 64 : (size_t)options.context);
+        ck_assert_int_eq(rwk_session_shift(s, 0, 64, &failure), RWK_STATUS_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(failure.message, "cannot be shifted"));
+        assert_as_fresh(s, fixed[i]);
+        rwk_session_close(&s);
+        rwk_model_close(&model);
+    }
+}
+END_TEST
+
 /* ---- several at once ---- */
 
 START_TEST(a_step_gives_each_session_the_bits_it_gets_alone)
@@ -713,6 +837,9 @@ int main(void)
     tcase_add_test(tcase, forks_may_part_on_different_threads_at_once);
     tcase_add_loop_test(tcase, sync_keeps_the_common_prefix, 0, N_NAMES);
     tcase_add_loop_test(tcase, rewinding_forgets_what_came_later, 0, N_NAMES);
+    tcase_add_test(tcase, a_shifted_sequence_goes_on_without_what_was_dropped);
+    tcase_add_test(tcase, after_a_shift_sync_and_rewind_lead_back_to_fresh_results);
+    tcase_add_test(tcase, shifts_that_cannot_be_are_refused);
     tcase_add_loop_test(tcase, a_step_gives_each_session_the_bits_it_gets_alone, 0, N_NAMES);
     tcase_add_test(tcase, a_step_that_cannot_be_done_changes_no_session);
     tcase_add_loop_test(tcase, scores_are_the_log_softmax_of_the_logits, 0, N_NAMES);

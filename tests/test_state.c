@@ -146,6 +146,25 @@ START_TEST(a_rewound_session_is_saved_as_it_stands)
 }
 END_TEST
 
+START_TEST(a_shifted_session_is_saved_as_it_stands)
+{
+    size_t reused = 0;
+    open_model("bloom");
+    struct rwk_session *a = session_of(150), *b = NULL;
+    struct bytes state = { 0 };
+    assert_ok(rwk_session_shift(a, 64, 64, &failure));
+    assert_ok(rwk_session_save(a, write_bytes, &state, &failure));
+    assert_ok(load(&b, &state, state.size));
+    assert_same_future(a, b);
+    assert_ok(rwk_session_sync(b, rwk_session_tokens(b), 86, &reused, &failure));
+    ck_assert_uint_eq(reused, 64);
+    rwk_session_close(&a);
+    rwk_session_close(&b);
+    free(state.data);
+    rwk_model_close(&model);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 START_TEST(a_foreign_state_is_refused)
@@ -444,6 +463,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, a_loaded_session_goes_on_as_the_saved_one_would_have, 0, N_NAMES);
     tcase_add_loop_test(tcase, a_rewound_session_is_saved_as_it_stands, 0, N_NAMES);
+    tcase_add_test(tcase, a_shifted_session_is_saved_as_it_stands);
     tcase_add_test(tcase, a_foreign_state_is_refused);
     tcase_add_loop_test(tcase, a_truncated_or_damaged_state_is_refused, 0, N_NAMES);
     tcase_add_test(tcase, a_state_with_good_checksums_and_bad_numbers_is_refused);

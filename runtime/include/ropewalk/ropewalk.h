@@ -553,6 +553,15 @@ RWK_API const uint32_t *rwk_session_tokens(const struct rwk_session *session);
 RWK_API enum rwk_status rwk_session_rewind(struct rwk_session *session, uint64_t position,
                                            struct rwk_error *error);
 
+/* Makes room in a full context: drops n tokens after the first `keep`, which leaves position - n. What
+ * stays is moved, not computed again: it was computed while the dropped tokens were still seen, so
+ * what follows is not what the remaining tokens alone would give (rwk_session_sync and
+ * rwk_session_rewind to `keep` or before lead back to that). UNSUPPORTED where positions are part of
+ * what is cached: all schemes but "alibi" and "none". RANGE unless keep and n are multiples of 64
+ * and the sequence has keep + n tokens. The last logits stay. */
+RWK_API enum rwk_status rwk_session_shift(struct rwk_session *session, uint64_t keep, uint64_t n,
+                                          struct rwk_error *error);
+
 /* A second session with the same past, options and last logits; pages of the cache are shared until
  * one of the two writes to them. The two may then be used from different threads. */
 RWK_API enum rwk_status rwk_session_fork(struct rwk_session **ret_session,
@@ -619,6 +628,7 @@ struct rwk_session_stats {
     uint64_t evaluated_tokens;  /* appended and computed */
     uint64_t recomputed_tokens; /* computed again: other frequencies, or keys that a window dropped */
     uint64_t reused_tokens;     /* that rwk_session_sync found done */
+    uint64_t dropped_tokens;    /* by rwk_session_shift */
     uint64_t passes;            /* over the weights, run on this session's threads */
     uint64_t eval_ns;           /* wall-clock time in evaluation, in nanoseconds */
     uint64_t cache_pages;       /* of 64 positions each, for each window size of the model */
