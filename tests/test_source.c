@@ -225,6 +225,7 @@ START_TEST(every_load_mode_and_prefetch_gives_the_same_model)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__ /* whose mlock does nothing */
 /* Gives up what lets root lock as much as it likes; this test has a process of its own. */
 static void drop_capabilities(void)
 {
@@ -248,6 +249,7 @@ START_TEST(memory_that_cannot_be_locked_is_an_error)
     ck_assert_int_ne(failure.os_error, 0);
 }
 END_TEST
+#endif
 
 /* ---- what goes wrong ---- */
 
@@ -475,7 +477,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_model_from_memory_is_the_model_of_the_directory, 0, N_NAMES);
     tcase_add_loop_test(tcase, a_model_through_functions_is_the_model_of_the_directory, 0, N_NAMES);
     tcase_add_loop_test(tcase, every_load_mode_and_prefetch_gives_the_same_model, 0, N_NAMES);
+#ifndef __SANITIZE_ADDRESS__
     tcase_add_test(tcase, memory_that_cannot_be_locked_is_an_error);
+#endif
     tcase_add_test(tcase, a_source_names_one_place);
     tcase_add_test(tcase, foreign_memory_cannot_be_locked);
     tcase_add_test(tcase, a_file_that_the_host_cannot_give_is_reported_by_name);

@@ -677,6 +677,56 @@ RWK_API enum rwk_status rwk_sampler_sample(struct rwk_sampler *sampler, const fl
 RWK_API void rwk_sampler_get_state(const struct rwk_sampler *sampler, uint64_t ret_state[2]);
 RWK_API void rwk_sampler_set_state(struct rwk_sampler *sampler, const uint64_t state[2]);
 
+/* -------------------------------------------------------------------------------- options as words */
+
+/* Every option of the three structs above that a word can say, as a table: for command lines,
+ * configuration files and bindings. A new option is a new row, and changes nothing for who walks the
+ * table. Keys are the fields' names; session_budget is the session's memory_budget. */
+enum rwk_option_object {
+    RWK_OPTION_OF_MODEL = 0,
+    RWK_OPTION_OF_SESSION = 1,
+    RWK_OPTION_OF_SAMPLER = 2
+};
+enum rwk_option_type {
+    RWK_OPTION_COUNT = 0, /* digits only */
+    RWK_OPTION_REAL = 1,  /* decimal, with a point in every locale */
+    RWK_OPTION_TEXT = 2,  /* not empty */
+    RWK_OPTION_CHOICE = 3 /* one of some names */
+};
+struct rwk_choice {
+    const char *name;
+    uint32_t value;
+};
+struct rwk_option {
+    const char *key;
+    uint32_t object;                  /* enum rwk_option_object */
+    uint32_t type;                    /* enum rwk_option_type */
+    const char *argument;             /* as a usage text shows it; NULL for choices */
+    const char *help;                 /* one line */
+    uint64_t min, max;                /* of counts */
+    double real_min, real_max;        /* of reals; the smallest positive double stands for "above 0" */
+    const struct rwk_choice *choices; /* ends with a NULL name */
+};
+RWK_API size_t rwk_n_options(void);
+RWK_API const struct rwk_option *rwk_option_at(size_t index);       /* NULL beyond the last */
+RWK_API const struct rwk_option *rwk_option_find(const char *key);  /* NULL: there is none */
+
+/* Sets the option that `key` names from its value in words. RANGE, naming the key, when it is no
+ * option of this struct or the value is outside its bounds; nothing is set then. Texts are not
+ * copied: they must live as long as the struct is used. */
+RWK_API enum rwk_status rwk_model_options_set(struct rwk_model_options *options, const char *key,
+                                              const char *value, struct rwk_error *error);
+RWK_API enum rwk_status rwk_session_options_set(struct rwk_session_options *options,
+                                                const char *key, const char *value,
+                                                struct rwk_error *error);
+RWK_API enum rwk_status rwk_sampler_options_set(struct rwk_sampler_options *options,
+                                                const char *key, const char *value,
+                                                struct rwk_error *error);
+/* The parser behind them, also for rows of the caller's own: *ret_value is a uint64_t (count), a
+ * double (real), a uint32_t (choice) or a const char * to `text` itself (text). */
+RWK_API enum rwk_status rwk_option_parse(const struct rwk_option *option, const char *text,
+                                         size_t size, void *ret_value, struct rwk_error *error);
+
 /* ------------------------------------------------------------------------------------------------------------- JSON */
 
 /* Decodes one JSON string literal (with its quotes) at the start of text[0..size), as the command's line-wise input needs
