@@ -262,7 +262,7 @@ static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts
     const uint32_t n_workers = options->pool ? rwk_pool_n_threads(options->pool) : 1;
     struct rwk_quantizer quantizer = {
         .element = elements[options->weights], .kernels = o->model.kernels, .executor = { .pool = options->pool,
-        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = progress };
+        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = progress, .plans_only = o->plans_only };
     struct rwk_binder binder = { .model = &o->model, .arch = o->arch, .facts = facts, .weights = &o->weights,
                                  .arena = &o->arena, .quantizer = &quantizer, .packed = o->packed, .error = error };
     if (o->packed != RWK_ELEMENT_F32 && quantizer.element != RWK_ELEMENT_F32 && quantizer.element != o->packed)
@@ -275,6 +275,7 @@ static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts
     if (quantizer.element != RWK_ELEMENT_F32 && o->packed == RWK_ELEMENT_F32)
         progress->total += bytes_to_quantize(&o->weights);
     enum rwk_status status = rwk_bind(&binder);
+    o->quantized_bytes = quantizer.bytes;
     o->model.copied_bytes += quantizer.bytes;
     return status;
 }
@@ -363,6 +364,16 @@ enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path, c
 enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct rwk_source *source,
                                       const struct rwk_model_options *options, struct rwk_error *error)
 {
+    struct rwk_opened *opened;
+    enum rwk_status status = rwk_opened_open(&opened, source, options, false, error);
+    if (!status)
+        *ret_model = &opened->model;
+    return status;
+}
+
+enum rwk_status rwk_opened_open(struct rwk_opened **ret_opened, const struct rwk_source *source,
+                                const struct rwk_model_options *options, bool plans_only, struct rwk_error *error)
+{
     struct rwk_model_options o;
     struct rwk_memory memory;
     struct rwk_files files;
@@ -379,6 +390,7 @@ enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct
     rwk_memory_init(&opened->memory, o.allocator, o.memory_budget);
     opened->arena.memory = &opened->memory;
     opened->model.owner = opened;
+    opened->plans_only = plans_only;
     struct rwk_progress progress = { .fn = o.progress, .fn_data = o.progress_data };
     enum rwk_status status = rwk_files_init(&files, source, &opened->memory, &progress, error);
     if (!status)
@@ -390,6 +402,6 @@ enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct
         return status;
     }
     finish_open(opened);
-    *ret_model = &opened->model;
+    *ret_opened = opened;
     return RWK_STATUS_OK;
 }

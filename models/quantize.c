@@ -64,6 +64,12 @@ enum rwk_status rwk_quantize_matrix(struct rwk_quantizer *q, struct rwk_matrix *
 {
     struct rwk_matrix to = { .element = q->element, .rows = matrix->rows, .cols = matrix->cols };
     const size_t data = rwk_quant_data_bytes(&to), scales = rwk_quant_scales_bytes(&to), line = 64;
+    q->bytes += data + scales;
+    if (q->plans_only) {
+        to.data = matrix->data;
+        *matrix = to;
+        return RWK_STATUS_OK;
+    }
     unsigned char *block = rwk_arena_alloc(q->arena, data + scales + line);
     struct quantize_job job = { .q = q, .from = matrix, .to = &to, .stride = rwk_round_up(matrix->cols, RWK_VECTOR_FLOATS) };
     job.scratch = rwk_alloc(q->memory, q->executor.n_workers * RWK_QUANT_ROWS * job.stride * sizeof *job.scratch);
@@ -86,7 +92,6 @@ enum rwk_status rwk_quantize_matrix(struct rwk_quantizer *q, struct rwk_matrix *
     rwk_free(q->memory, job.scratch);
     if (status)
         return status;
-    q->bytes += data + scales;
     *matrix = to;
     return RWK_STATUS_OK;
 }

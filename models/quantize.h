@@ -23,6 +23,7 @@ struct rwk_quantizer {
     struct rwk_arena *arena;           /* for the quantised matrices */
     struct rwk_progress *progress;     /* in bytes read; may be NULL */
     uint64_t bytes;                    /* made so far, scales included */
+    bool plans_only;                   /* counts bytes, makes nothing; the matrices must not be used then */
 };
 
 /* *matrix, as files hold it, becomes its quantised form in the arena. Scratch: 16 rows of floats for each worker. Errors:

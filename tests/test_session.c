@@ -700,6 +700,47 @@ START_TEST(the_plan_is_what_the_allocator_is_asked_for)
 }
 END_TEST
 
+START_TEST(a_plan_made_before_opening_is_what_opening_takes)
+{
+    for (uint32_t weights = RWK_WEIGHTS_AS_STORED; weights <= RWK_WEIGHTS_Q4; weights++)
+        for (uint32_t mode = RWK_LOAD_MAP; mode <= RWK_LOAD_READ; mode++) {
+            struct counter counter = { 0 };
+            struct rwk_allocator counted = { counting_alloc, counting_free, &counter };
+            struct rwk_memory_plan before = { .size = sizeof before },
+                                   after = { .size = sizeof after };
+            struct rwk_model_options how;
+            struct rwk_source source;
+            open_model(names[_i]);
+            rwk_model_close(&model);
+            rwk_source_init(&source);
+            source.path = checkpoint_path(names[_i]);
+            rwk_model_options_init(&how);
+            how.allocator = &counted;
+            how.load_mode = mode;
+            how.weights = weights;
+            assert_ok(rwk_plan(&source, &how, &options, &before, &failure));
+            ck_assert_uint_eq(counter.now, 0);
+            if (mode == RWK_LOAD_READ) /* no weights were read for it */
+                ck_assert_uint_lt(counter.peak, before.model_bytes);
+            counter = (struct counter) { 0 };
+            model = open_checkpoint(names[_i], &how);
+            assert_ok(rwk_session_plan(model, &options, &after, &failure));
+            ck_assert_uint_eq(after.mapped_bytes, before.mapped_bytes);
+            ck_assert_uint_eq(after.copied_bytes, before.copied_bytes);
+            ck_assert_uint_eq(after.kv_bytes, before.kv_bytes);
+            ck_assert_uint_eq(after.scratch_bytes, before.scratch_bytes);
+            uint64_t slack = 0;
+            for (size_t t = 0; weights && t < rwk_model_n_tensors(model); t++)
+                slack += 128; /* at most one matrix each */
+            slack += weights ? 1 << 16 : 0;
+            ck_assert_uint_ge(before.model_bytes + slack, counter.now);
+            ck_assert_uint_le(before.model_bytes, counter.now + slack);
+            rwk_model_close(&model);
+            ck_assert_uint_eq(counter.now, 0);
+        }
+}
+END_TEST
+
 START_TEST(a_budget_is_kept)
 {
     struct rwk_memory_plan plan = { .size = sizeof plan };
@@ -848,6 +889,7 @@ int main(void)
     tcase_add_test(tcase, another_thread_may_cancel_at_any_moment);
     tcase_add_test(tcase, refused_calls_leave_sequence_and_logits);
     tcase_add_loop_test(tcase, the_plan_is_what_the_allocator_is_asked_for, 0, N_NAMES);
+    tcase_add_loop_test(tcase, a_plan_made_before_opening_is_what_opening_takes, 0, N_NAMES);
     tcase_add_test(tcase, a_budget_is_kept);
     tcase_add_loop_test(tcase, the_hosts_executor_gives_the_same_bits, 0, N_NAMES);
     tcase_add_test(tcase, statistics_tell_what_was_done);

@@ -509,6 +509,14 @@ RWK_API enum rwk_status rwk_session_plan(const struct rwk_model *model,
                                          const struct rwk_session_options *options,
                                          struct rwk_memory_plan *ret_plan, struct rwk_error *error);
 
+/* The same before a model is opened: from the headers of its files, reading no weights and
+ * allocating nothing that lasts. For weights quantised at load the total is good to 64 KiB and a
+ * line of 128 bytes for each matrix. */
+RWK_API enum rwk_status rwk_plan(const struct rwk_source *source,
+                                 const struct rwk_model_options *model_options,
+                                 const struct rwk_session_options *session_options,
+                                 struct rwk_memory_plan *ret_plan, struct rwk_error *error);
+
 enum rwk_eval_flags {
     RWK_EVAL_ALL_LOGITS = 1 /* keep the logits of every token of this call, not only of its last */
 };
