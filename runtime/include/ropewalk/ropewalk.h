@@ -122,6 +122,11 @@ struct rwk_pool;
 RWK_API enum rwk_status rwk_pool_create(struct rwk_pool **ret_pool, uint32_t n_threads,
                                         const struct rwk_allocator *allocator,
                                         struct rwk_error *error);
+/* Binds the pool's threads to processors: worker i to cpus[i % n_cpus]. Worker 0, the thread that
+ * calls, is the host's to bind. RANGE for a processor that this process may not use: threads before
+ * the one in question are bound then. UNSUPPORTED where the system cannot. */
+RWK_API enum rwk_status rwk_pool_pin(struct rwk_pool *pool, const uint32_t *cpus, uint32_t n_cpus,
+                                     struct rwk_error *error);
 /* Ends the threads; the address is set to NULL. No session may be using it. NULL and a null address
  * are fine. */
 RWK_API void rwk_pool_close(struct rwk_pool **pool);
@@ -500,9 +505,13 @@ RWK_API enum rwk_status rwk_position_get_table(const struct rwk_position_plan *p
 
 /* ------------------------------------------------------------------------------------- sampler */
 
-/* Draws tokens from logits. Stages in the reference's order: repetition penalty; then, when
- * sampling, temperature, top-k, top-p, min-p; softmax and one draw. The random numbers come from a
- * counter-based generator (SplitMix64 of seed and counter), so a state is two integers. */
+/* The host's own stage: changes a copy of the logits as it likes. -INFINITY forbids a token. */
+typedef void (*rwk_adjust_fn)(void *user_data, float *logits, size_t n_logits);
+
+/* Draws tokens from logits. Stages in the reference's order: the host's stage; repetition penalty;
+ * then, when sampling, temperature, top-k, top-p, min-p; softmax and one draw. The random numbers
+ * come from a counter-based generator (SplitMix64 of seed and counter), so a state is two integers.
+ */
 struct rwk_sampler_options {
     uint32_t size;
     int32_t top_k;             /* <= 0 or >= vocabulary: off */
@@ -511,6 +520,9 @@ struct rwk_sampler_options {
     double min_p;              /* in [0, 1]; 0: off; relative to the best token's probability */
     double repetition_penalty; /* > 0; 1: off; each distinct token of the history counts once */
     uint64_t seed;
+    const struct rwk_allocator *allocator; /* NULL: malloc */
+    rwk_adjust_fn adjust;                  /* NULL: none */
+    void *adjust_data;
 };
 /* Greedy, everything off, seed 0. */
 RWK_API void rwk_sampler_options_init(struct rwk_sampler_options *options);
@@ -529,7 +541,7 @@ struct rwk_sample {
 };
 /* Draws one token from logits [n_logits], which stay unchanged. `history` (may be NULL with 0):
  * tokens that the repetition penalty counts, prompt included. NUMERIC when a logit is NaN or
- * infinite. */
+ * infinite, or when the host's stage has made it so or has forbidden every token. */
 RWK_API enum rwk_status rwk_sampler_sample(struct rwk_sampler *sampler, const float *logits,
                                            size_t n_logits, const uint32_t *history,
                                            size_t n_history, struct rwk_sample *ret_sample,
