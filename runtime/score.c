@@ -1,7 +1,7 @@
 /* Scoring: what the model thought of each token of a text.
  *
- *   tokens -> append, with the logits of every one -> row by row: log softmax at the next token ->
- * log-probability
+ *   tokens -> append, with the logits of every one
+ *          -> row by row: log softmax at the next token -> log-probability
  *
  * Rows are scored where their logits are computed, on any worker; only the last one's logits are
  * kept. */

@@ -1,8 +1,9 @@
 /* Saving and loading sessions.
  *
- *   session -> header, tokens, last logits, cache pages that later queries can see, checksum -> the
- * host's writer the host's reader -> header checked against model and options -> a fresh session,
- * filled -> checksum -> given out
+ *   session -> header, tokens, last logits, cache pages that later queries can see, checksum
+ *           -> the host's writer
+ *   the host's reader -> header checked against model and options -> a fresh session, filled
+ *                     -> checksum -> given out
  *
  * Little-endian, in this order:
  *
@@ -11,17 +12,20 @@
  *   8       4     version of the format, 1
  *   12      2     enum rwk_kv_type of the cache
  *   14      2     1: float32 activations with quantised weights; else 0
- *   16      8     fingerprint of the model: shapes, traits, positions, weights
- * (models/fingerprint.c) 24      8     P, tokens of the sequence 32      8     C <= P, tokens whose
- * keys and values follow 40      8     frequency epoch of the cache (rwk_position_epoch of P when C
- * > 0, else 0) 48      8     tokens computed as one pass over the sequence would; 2^64 - 1: all
- * (see rwk_session_shift) 56      4     1 when the logits of the last token follow, else 0 60 4 G,
- * groups of layers with one window 64      16 G  for each group: bytes of a page, number of pages
+ *   16      8     fingerprint of the model (models/fingerprint.c)
+ *   24      8     P, tokens of the sequence
+ *   32      8     C <= P, tokens whose keys and values follow
+ *   40      8     frequency epoch of the cache: rwk_position_epoch of P when C > 0, else 0
+ *   48      8     tokens computed as one pass would; 2^64 - 1: all (see rwk_session_shift)
+ *   56      4     1 when the logits of the last token follow, else 0
+ *   60      4     G, groups of layers with one window
+ *   64      16 G  for each group: bytes of a page, number of pages
  *   64+16G  8     XXH3-64 of all bytes before
  *           4 P   tokens
  *           4 V   logits, float32, V the model's vocabulary; when they follow
- *                 pages: for each group, ceil(C / 64) minus the blocks that a window has left
- * behind, oldest first, as kernels/kvpage.h lays them out 8     XXH3-64 of all bytes before
+ *           ...   pages: for each group those of blocks 0 .. ceil(C / 64) - 1 that a window has
+ *                 not left behind, oldest first, as kernels/kvpage.h lays them out
+ *           8     XXH3-64 of all bytes before
  *
  * Nothing read is used before it was checked: the header has a checksum of its own, every number in
  * it must be the one that model and options demand, tokens must be in the vocabulary. Pages are

@@ -1,7 +1,7 @@
 /* Several sessions, one token each, in one pass over the weights.
  *
- *   check all -> rows (session i's token at its own position, on its own cache) -> rwk_forward ->
- * each its logits
+ *   check all -> rows (session i's token at its own position, on its own cache)
+ *             -> rwk_forward -> each its logits
  *
  * Nothing in a row's result depends on the other rows of the pass, so the bits are those of each
  * session stepped alone. Where a cache does not serve (other frequencies came into force, or a

@@ -1,6 +1,7 @@
 /* argv -> struct options, driven by one table. What the library has an option for too comes from
  * the library's table: bounds, choices and help are written there once, and its parser, which is
- * strict, reads the values of all. A word that a command has no use for is wrong usage, not ignored. */
+ * strict, reads the values of all. A word that a command has no use for is wrong usage, not
+ * ignored. */
 #include "options.h"
 
 #include <getopt.h>
@@ -44,7 +45,9 @@ struct option_row {
 #define ALL (LOADING | TOKENIZING | COMMAND_ROPE | COMMAND_QUANTIZE)
 #define MAX_TOKENS INT32_MAX
 
-static const struct rwk_choice quantized[] = { { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 } };
+static const struct rwk_choice quantized[] = {
+    { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 },
+};
 
 static const struct option_row rows[N_OPTIONS] = {
     [OPTION_TOKENS] = { "max-new-tokens", 'n', KIND_COUNT, COMMAND_GENERATE, FIELD(n_tokens), "N",
