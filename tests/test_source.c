@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "checkpoint.h"
+#include "scratch.h"
 
 enum { MAX_FILES = 16, N_TOKENS = 20 };
 
@@ -334,6 +335,36 @@ START_TEST(a_file_that_the_host_cannot_give_is_reported_by_name)
 }
 END_TEST
 
+START_TEST(survives_every_refused_allocation)
+{
+    static const enum rwk_load_mode modes[] = { RWK_LOAD_MAP, RWK_LOAD_READ };
+    read_files(checkpoint_path("gpt2-f16-sharded"));
+    for (int m = 0; m < 2; m++) {
+        enum rwk_status status = RWK_STATUS_NOMEM;
+        for (long refuse = 0; status != RWK_STATUS_OK; refuse++) {
+            struct refusing r = { .refuse = refuse };
+            struct rwk_allocator allocator = refusing_allocator(&r);
+            struct host host = { 0 };
+            struct rwk_file_functions functions = functions_of(&host, 0);
+            struct rwk_model_options how;
+            struct rwk_source source;
+            struct rwk_model *model = NULL;
+            rwk_source_init(&source);
+            source.functions = &functions;
+            rwk_model_options_init(&how);
+            how.load_mode = modes[m];
+            how.allocator = &allocator;
+            status = rwk_model_open_source(&model, &source, &how, &failure);
+            ck_assert_int_eq(status, model ? RWK_STATUS_OK : RWK_STATUS_NOMEM);
+            rwk_model_close(&model);
+            ck_assert_int_eq(host.n_open, 0);
+            ck_assert_int_eq(r.n_held, 0);
+        }
+    }
+    free_files();
+}
+END_TEST
+
 /* ---- progress ---- */
 
 struct watch {
@@ -483,6 +514,7 @@ int main(void)
     tcase_add_test(tcase, a_source_names_one_place);
     tcase_add_test(tcase, foreign_memory_cannot_be_locked);
     tcase_add_test(tcase, a_file_that_the_host_cannot_give_is_reported_by_name);
+    tcase_add_test(tcase, survives_every_refused_allocation);
     tcase_add_test(tcase, loading_tells_its_progress_and_can_be_cancelled);
     tcase_add_test(tcase, a_tokenizer_from_anywhere_is_the_tokenizer_of_the_directory);
     tcase_add_test(tcase, a_plan_from_memory_is_the_plan_of_the_directory);

@@ -312,6 +312,59 @@ START_TEST(what_the_host_refuses_is_reported_and_changes_nothing)
 }
 END_TEST
 
+START_TEST(survives_every_refused_allocation)
+{
+    open_model("gemma2");
+    scratch_open();
+    const char *path = scratch_path("state");
+    struct rwk_session *a = session_of(70), *b = NULL, *c = NULL;
+    assert_ok(rwk_session_save_file(a, path, &failure));
+    for (long refuse = 0;; refuse++) {
+        struct refusing r = { .refuse = refuse };
+        struct rwk_allocator allocator = refusing_allocator(&r);
+        options.allocator = &allocator;
+        enum rwk_status status = rwk_session_load_file(&b, model, &options, path, &failure);
+        options.allocator = NULL;
+        if (status == RWK_STATUS_OK) { /* nothing was left to refuse */
+            ck_assert_int_le(r.n_asked, refuse);
+            rwk_session_close(&b);
+            ck_assert_int_eq(r.n_held, 0);
+            break;
+        }
+        ck_assert_int_eq(status, RWK_STATUS_NOMEM);
+        ck_assert_ptr_null(b);
+        ck_assert_int_eq(r.n_held, 0);
+    }
+
+    struct refusing r = { .refuse = -1 }; /* the same for forks and for saving */
+    struct rwk_allocator allocator = refusing_allocator(&r);
+    options.allocator = &allocator;
+    b = session_of(70);
+    options.allocator = NULL;
+    long held = r.n_held;
+    for (enum rwk_status status = RWK_STATUS_NOMEM; status != RWK_STATUS_OK;) {
+        static long k;
+        r.refuse = r.n_asked + k++;
+        status = rwk_session_fork(&c, b, &failure);
+        ck_assert_int_eq(status, c ? RWK_STATUS_OK : RWK_STATUS_NOMEM);
+        rwk_session_close(&c);
+        /* Room for one more cache may stay with the store: a slab of three blocks a group. */
+        ck_assert_int_le(r.n_held, held + 6);
+    }
+    held = r.n_held;
+    r.refuse = r.n_asked;
+    ck_assert_int_eq(rwk_session_save_file(b, path, &failure), RWK_STATUS_NOMEM);
+    ck_assert_int_eq(r.n_held, held);
+    r.refuse = -1;
+    assert_same_future(a, b);
+    rwk_session_close(&b);
+    ck_assert_int_eq(r.n_held, 0);
+    rwk_session_close(&a);
+    rwk_model_close(&model);
+    scratch_close();
+}
+END_TEST
+
 /* ---- progress ---- */
 
 struct watch {
@@ -468,6 +521,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_truncated_or_damaged_state_is_refused, 0, N_NAMES);
     tcase_add_test(tcase, a_state_with_good_checksums_and_bad_numbers_is_refused);
     tcase_add_test(tcase, what_the_host_refuses_is_reported_and_changes_nothing);
+    tcase_add_test(tcase, survives_every_refused_allocation);
     tcase_add_test(tcase, saving_and_loading_tell_their_progress_and_can_be_cancelled);
     tcase_add_test(tcase, a_file_is_replaced_as_a_whole_or_stays);
     tcase_add_test(tcase, files_that_are_no_states_are_refused);
