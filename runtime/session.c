@@ -442,29 +442,39 @@ enum rwk_status rwk_session_eval(struct rwk_session *session, const uint32_t *to
     return status;
 }
 
-enum rwk_status rwk_session_next(struct rwk_session *session, struct rwk_sampler *sampler,
-                                 struct rwk_sample *ret_sample, struct rwk_error *error)
+static enum rwk_status next(struct rwk_session *s, struct rwk_sampler *sampler,
+                            struct rwk_sample *ret_sample, struct rwk_error *error)
 {
     struct rwk_sample sample;
-    const float *logits = rwk_session_logits(session, RWK_LAST);
+    const float *logits = rwk_session_logits(s, RWK_LAST);
     if (!logits)
         return rwk_fail(error, RWK_STATUS_RANGE, NULL,
                         "there are no logits to draw from: nothing was evaluated last");
-    if (session->position == session->context)
+    if (s->position == s->context)
         return rwk_fail(error, RWK_STATUS_CONTEXT_FULL, NULL,
                         "all %llu positions of the context are in use",
-                        (unsigned long long)session->context);
+                        (unsigned long long)s->context);
     uint64_t before[2];
     rwk_sampler_get_state(sampler, before);
-    enum rwk_status status =
-        rwk_sampler_sample(sampler, logits, session->model->vocab_size, session->tokens,
-                           (size_t)session->position, &sample, error);
+    enum rwk_status status = rwk_sampler_sample(sampler, logits, s->model->vocab_size, s->tokens,
+                                                (size_t)s->position, &sample, error);
     if (!status)
-        status = rwk_session_eval(session, &sample.token, 1, 0, NULL, error);
+        status = rwk_session_evaluate(s, &sample.token, 1, 0, NULL, error);
     if (status)
         rwk_sampler_set_state(sampler, before);
     else
         *ret_sample = sample;
+    return status;
+}
+
+enum rwk_status rwk_session_next(struct rwk_session *session, struct rwk_sampler *sampler,
+                                 struct rwk_sample *ret_sample, struct rwk_error *error)
+{
+    enum rwk_status status = rwk_session_enter(session, error);
+    if (status)
+        return status;
+    status = next(session, sampler, ret_sample, error);
+    rwk_session_leave(session);
     return status;
 }
 

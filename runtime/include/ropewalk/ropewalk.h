@@ -639,8 +639,9 @@ RWK_API enum rwk_status rwk_session_sync(struct rwk_session *session, const uint
                                          size_t n, size_t *ret_reused, struct rwk_error *error);
 
 /* Draws a token from the last logits (the sequence is the history that a repetition penalty
- * counts), appends it and evaluates it. CONTEXT_FULL when no position is left for it. On failure
- * neither sequence nor sampler have changed; RANGE when there are no logits to draw from. */
+ * counts), appends it and evaluates it. CONTEXT_FULL when no position is left for it. RANGE when
+ * there are no logits to draw from. On failure neither sequence nor sampler have changed; the last
+ * logits are gone after CANCELLED only. */
 RWK_API enum rwk_status rwk_session_next(struct rwk_session *session, struct rwk_sampler *sampler,
                                          struct rwk_sample *ret_sample, struct rwk_error *error);
 
