@@ -1,4 +1,4 @@
-/* The weights of a directory: model.safetensors, or the shards that model.safetensors.index.json names. The index is the
+/* The weights of a source: model.safetensors, or the shards that model.safetensors.index.json names. The index is the
  * authority: exactly the files of its weight_map are opened, and each tensor is taken from the file it names; other tensors
  * of those files, and other files, are left aside. Both present: model.safetensors wins, as in the reference. */
 #ifndef RWK_LOADERS_SHARDS_H
@@ -6,6 +6,7 @@
 
 #include "loaders/names.h"
 #include "loaders/safetensors.h"
+#include "loaders/source.h"
 
 struct rwk_weights_set {
     struct rwk_memory *memory;
@@ -17,8 +18,9 @@ struct rwk_weights_set {
     struct rwk_names names;         /* tensor -> index */
 };
 
-enum rwk_status rwk_weights_open(struct rwk_weights_set *ret_set, const char *directory, enum rwk_load_mode load_mode,
-                                 struct rwk_memory *memory, struct rwk_error *error);
+/* The set keeps to the memory of `files`, whose progress counts the bytes that are read. */
+enum rwk_status rwk_weights_open(struct rwk_weights_set *ret_set, const struct rwk_files *files,
+                                 enum rwk_load_mode load_mode, struct rwk_error *error);
 void rwk_weights_close(struct rwk_weights_set *set); /* zeroed objects are fine */
 
 /* NULL when there is no such tensor. */

@@ -29,46 +29,48 @@ static void destroy(struct rwk_tokenizer *t)
     rwk_free(&memory, t);
 }
 
-static bool has(struct rwk_tokenizer *t, const char *directory, const char *name, char **ret_path)
+static enum rwk_status load_directory(struct rwk_tokenizer *t, const struct rwk_files *files, struct rwk_error *error)
 {
-    return rwk_path_join(ret_path, &t->arena, directory, name, NULL) == RWK_STATUS_OK && rwk_path_exists(*ret_path);
-}
-
-static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error)
-{
-    char *path = NULL, *merges = NULL;
     enum rwk_status status;
-    if (has(t, directory, "tokenizer.json", &path)) {
-        status = rwk_load_json(t, path, error);
-        return status ? status : rwk_load_config(t, directory, true, error);
+    if (rwk_files_have(files, "tokenizer.json")) {
+        status = rwk_load_json(t, files, "tokenizer.json", error);
+        return status ? status : rwk_load_config(t, files, true, error);
     }
-    if (has(t, directory, "vocab.json", &path) && has(t, directory, "merges.txt", &merges))
-        status = rwk_load_two_files(t, directory, error);
-    else if (has(t, directory, "tokenizer.model", &path))
-        status = rwk_load_sentencepiece(t, path, error);
+    if (rwk_files_have(files, "vocab.json") && rwk_files_have(files, "merges.txt"))
+        status = rwk_load_two_files(t, files, error);
+    else if (rwk_files_have(files, "tokenizer.model"))
+        status = rwk_load_sentencepiece(t, files, "tokenizer.model", error);
     else
-        return rwk_fail(error, RWK_STATUS_IO, directory, "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
-                        "merges.txt, nor tokenizer.model");
-    return status ? status : rwk_load_config(t, directory, false, error);
+        return rwk_fail(error, RWK_STATUS_IO, files->label, "holds no tokenizer: neither tokenizer.json, nor vocab.json "
+                        "with merges.txt, nor tokenizer.model");
+    return status ? status : rwk_load_config(t, files, false, error);
 }
 
-static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)
+static enum rwk_status load(struct rwk_tokenizer *t, const struct rwk_files *files, struct rwk_error *error)
 {
-    size_t n = strlen(path);
-    if (rwk_path_is_directory(path))
-        return load_directory(t, path, error);
-    if (n > 6 && strcmp(path + n - 6, ".model") == 0) {
-        enum rwk_status status = rwk_load_sentencepiece(t, path, error);
+    size_t n = strlen(files->label);
+    if (files->is_directory)
+        return load_directory(t, files, error);
+    if (n > 6 && strcmp(files->label + n - 6, ".model") == 0) {
+        enum rwk_status status = rwk_load_sentencepiece(t, files, NULL, error);
         return status ? status : rwk_added_finish(t, error);
     }
-    return rwk_load_json(t, path, error);
+    return rwk_load_json(t, files, NULL, error);
 }
 
 enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const char *path,
                                    const struct rwk_tokenizer_options *options, struct rwk_error *error)
 {
+    struct rwk_source source = { .size = sizeof source, .path = path };
+    return rwk_tokenizer_open_source(ret_tokenizer, &source, options, error);
+}
+
+enum rwk_status rwk_tokenizer_open_source(struct rwk_tokenizer **ret_tokenizer, const struct rwk_source *source,
+                                          const struct rwk_tokenizer_options *options, struct rwk_error *error)
+{
     struct rwk_tokenizer_options o;
     struct rwk_memory memory;
+    struct rwk_files files;
     rwk_tokenizer_options_init(&o);
     if (options)
         memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
@@ -83,7 +85,9 @@ enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const c
     memset(t->special, 0xff, sizeof t->special);
     memset(t->byte_ids, 0xff, sizeof t->byte_ids);
     atomic_init(&t->references, 1);
-    enum rwk_status status = load(t, path, error);
+    enum rwk_status status = rwk_files_init(&files, source, &t->memory, NULL, error);
+    if (!status)
+        status = load(t, &files, error);
     if (status) {
         destroy(t);
         return status;
