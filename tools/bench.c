@@ -49,9 +49,17 @@ struct bench {
 
 /* ---- what a token has to read and multiply ---- */
 
+/* Weights of a matrix; quantised ones lie in groups of 16 rows by blocks of 32 columns. */
+static double weights_of(const struct rwk_tensor_info *t)
+{
+    double size = t->n_dims >= 2 ? (double)t->shape[0] * (double)t->shape[1] : 0;
+    return t->n_dims == 2 ? size : t->n_dims == 3 && t->dtype == RWK_DTYPE_U8 ? size * 16 * 32 : 0;
+}
+
 static bool is_embedding(const struct rwk_tensor_info *t, const struct rwk_model_info *info)
 {
-    return t->n_dims == 2 && t->shape[0] == info->vocab_size;
+    return weights_of(t) > 0 &&
+           t->shape[0] == (t->n_dims == 2 ? info->vocab_size : (info->vocab_size + 15) / 16);
 }
 
 /* The table of learned positions has a few rows more than positions in some families. */
@@ -71,7 +79,7 @@ static struct work work_of(const struct rwk_model *model, const struct rwk_model
     for (size_t i = 0; i < rwk_model_n_tensors(model); i++) {
         struct rwk_tensor_info t;
         check(rwk_model_get_tensor(model, i, &t), NULL);
-        double weights = t.n_dims == 2 ? (double)t.shape[0] * (double)t.shape[1] : 0;
+        double weights = weights_of(&t);
         if (!t.used || (is_embedding(&t, info) && w.head_weights > 0))
             continue;
         if (!positions_seen && is_position_table(&t, info)) {
