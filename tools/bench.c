@@ -1,8 +1,8 @@
 /* How fast a model runs here: prefill of P tokens and decoding of N, each R times after one pass
  * for warming up, and the medians of the R. Beside them what the work amounts to:
  *
- *   decode   bytes read per token = weights that a token passes through + half of the cache it
- *            has grown; GB/s beside the rate at which all threads together can read memory
+ *   decode   bytes read per token = weights that a token passes through + the cache, half grown;
+ *            GB/s beside the rate at which all threads together can read memory
  *   prefill  GFLOP/s = 2 * weights of the matrix products * tokens / time (attention's own
  *            products are left out, and the output head counts once: only the last token of a
  *            prompt has logits)
@@ -38,7 +38,8 @@ struct bench {
     struct rwk_model_info info;
     struct rwk_memory_plan memory;
     struct rwk_session *session;
-    uint32_t *tokens; /* [prompt_tokens] */
+    uint32_t *tokens;       /* [prompt_tokens] */
+    uint32_t *depth_tokens; /* [depth] */
     struct work work;
     struct progress progress;
     double load_ms;
@@ -169,12 +170,19 @@ static double time_prefill(struct bench *b)
     return now() - started;
 }
 
-/* From an empty cache but for one token, as the peer programs count it. */
+/* After `depth` tokens, which a first call evaluates and later ones go back to. */
 static double time_decode(struct bench *b)
 {
     struct rwk_error error = ERROR_INIT;
-    forget(b);
-    check(rwk_session_eval(b->session, b->tokens, 1, 0, NULL, &error), &error);
+    uint64_t depth = b->o->depth;
+    if (rwk_session_position(b->session) == depth + b->o->decode_tokens) {
+        check(rwk_session_rewind(b->session, depth, &error), &error);
+    } else {
+        forget(b);
+        for (uint64_t i = 0; i < depth; i++)
+            b->depth_tokens[i] = b->tokens[i % b->o->prompt_tokens];
+        check(rwk_session_eval(b->session, b->depth_tokens, depth, 0, NULL, &error), &error);
+    }
     double started = now();
     for (uint64_t i = 0; i < b->o->decode_tokens; i++)
         check(rwk_session_eval(b->session, &b->tokens[i % b->o->prompt_tokens], 1, 0, NULL, &error),
@@ -210,7 +218,7 @@ static void bench_open(struct bench *b)
     const struct options *o = b->o;
     struct rwk_error error = ERROR_INIT;
     struct rwk_session_options s;
-    uint64_t most = o->decode_tokens + 1;
+    uint64_t most = o->decode_tokens + o->depth;
     b->pool = pool_open(o);
     b->model = model_open(o->arguments[0], o, rope_scaling_of(o), b->pool);
     model_info(b->model, &b->info);
@@ -222,13 +230,15 @@ static void bench_open(struct bench *b)
     b->session = session_open(b->model, &s);
     b->load_ms = 1e3 * (now() - process_started);
     b->tokens = allocate(o->prompt_tokens, sizeof *b->tokens);
+    b->depth_tokens = allocate(o->depth, sizeof *b->depth_tokens);
     uint32_t vocabulary = b->info.vocab_size < 40000 ? b->info.vocab_size : 40000;
     for (uint64_t i = 0; i < o->prompt_tokens; i++)
         b->tokens[i] = (uint32_t)((i * 7919 + 11) % vocabulary);
     b->work = work_of(b->model, &b->info);
     if (o->weights != RWK_WEIGHTS_AS_STORED)
         b->work.weight_bytes = b->info.copied_bytes;
-    b->kv_bytes = (double)b->memory.kv_bytes / (double)most * (double)(o->decode_tokens + 1) / 2;
+    b->kv_bytes = (double)b->memory.kv_bytes / (double)most *
+                  ((double)o->depth + (double)o->decode_tokens / 2);
 }
 
 static double decode_gb_per_s(const struct bench *b)
@@ -270,6 +280,7 @@ static void print_result(const struct bench *b)
     json_count(&json, "threads", threads);
     json_count(&json, "prompt_tokens", o->prompt_tokens);
     json_count(&json, "decode_tokens", o->decode_tokens);
+    json_count(&json, "depth", o->depth);
     json_count(&json, "repeat", o->repeat);
     json_real(&json, "load_ms", b->load_ms);
     json_real(&json, "prefill_tokens_per_s", b->prefill.median);
@@ -298,5 +309,6 @@ int run_bench(const struct options *o)
     rwk_model_close(&b.model);
     rwk_pool_close(&b.pool);
     free(b.tokens);
+    free(b.depth_tokens);
     return EXIT_DONE;
 }

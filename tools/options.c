@@ -108,6 +108,8 @@ static const struct option_row rows[N_OPTIONS] = {
         FIELD(prompt_tokens), "P", "tokens of the prompt (default 512)", 1, MAX_TOKENS },
     [OPTION_DECODE_TOKENS] = { "decode-tokens", 'n', KIND_COUNT, COMMAND_BENCH,
         FIELD(decode_tokens), "N", "tokens decoded one at a time (default 64)", 1, MAX_TOKENS - 1 },
+    [OPTION_DEPTH] = { "depth", 0, KIND_COUNT, COMMAND_BENCH, FIELD(depth), "N",
+        "tokens in the cache when decoding begins (default 1)", 1, MAX_TOKENS },
     [OPTION_REPEAT] = { "repeat", 'r', KIND_COUNT, COMMAND_BENCH, FIELD(repeat), "N",
         "measure N times, report the median (default 3)", 1, 1000 },
     [OPTION_JSON] = { "json", 0, KIND_FLAG,
@@ -306,7 +308,8 @@ void options_parse(struct options *options, const struct command *command, int a
 {
     struct getopt_tables tables;
     int found;
-    *options = (struct options){ .prompt_tokens = 512, .decode_tokens = 64, .repeat = 3 };
+    *options = (struct options){ .prompt_tokens = 512, .decode_tokens = 64, .depth = 1,
+        .repeat = 3 };
     tables_make(&tables, command);
     opterr = 0;
     optind = 1;

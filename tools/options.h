@@ -49,6 +49,7 @@ enum option_id {
     OPTION_PLOT,
     OPTION_PROMPT_TOKENS,
     OPTION_DECODE_TOKENS,
+    OPTION_DEPTH,
     OPTION_REPEAT,
     OPTION_JSON,
     OPTION_THREADS,
@@ -85,7 +86,7 @@ struct options {
 
     bool help, greedy, ignore_eos, print_ids, jsonl, no_special, plain_special, pieces, tensors,
         json, quiet;
-    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens,
+    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens, depth,
         repeat;
     uint64_t threads, context, chunk, original_context;
     double temperature, top_p, min_p, repetition_penalty, rope_theta;
