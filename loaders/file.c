@@ -294,11 +294,18 @@ enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const ch
 bool rwk_path_exists(const char *path)
 {
     struct stat st;
-    return lstat(path, &st) == 0;
+    return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool rwk_path_is_directory(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+enum rwk_status rwk_path_fail_directory(const char *path, struct rwk_error *error)
+{
+    struct stat st;
+    return stat(path, &st) != 0 ? rwk_fail_io(error, path, errno, "cannot be opened")
+                                : rwk_fail_io(error, path, 0, "is not a directory");
 }

@@ -61,9 +61,11 @@ enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const ch
                               const char *name, struct rwk_error *error);
 /* Whether a name may be joined: relative, not empty, no ".." in it. */
 bool rwk_path_is_inside(const char *name);
-/* Whether something exists at the path (a broken symbolic link does, so that it is reported rather
- * than passed over). */
+/* Whether something exists at the path. A broken symbolic link does, and so does what the system
+ * refuses to examine, so that opening it reports the fault and nothing is passed over. */
 bool rwk_path_exists(const char *path);
 bool rwk_path_is_directory(const char *path);
+/* Says why it is none: IO. */
+enum rwk_status rwk_path_fail_directory(const char *path, struct rwk_error *error);
 
 #endif

@@ -290,8 +290,7 @@ static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *
     struct rwk_facts facts;
     struct rwk_position_request request;
     if (!files->is_directory)
-        return rwk_fail(error, RWK_STATUS_IO, files->label, rwk_path_exists(files->label) ? "is not a model directory" :
-                        "there is no such directory");
+        return rwk_path_fail_directory(files->label, error);
     m->kernels = rwk_kernels_get((enum rwk_cpu)options->cpu);
     if (!m->kernels)
         return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpu", "this machine lacks the instructions asked for");

