@@ -124,7 +124,7 @@ static void json_escaped(const unsigned char *text, size_t size)
     }
 }
 
-static void json_quoted(const char *text, size_t size)
+void out_quoted(const char *text, size_t size)
 {
     out_write("\"", 1);
     json_escaped((const unsigned char *)text, size);
@@ -137,7 +137,7 @@ static void json_key(struct json *json, const char *key)
         out_write(", ", 2);
     json->comma = true;
     if (key) {
-        json_quoted(key, strlen(key));
+        out_quoted(key, strlen(key));
         out_write(": ", 2);
     }
 }
@@ -164,7 +164,7 @@ void json_end(struct json *json, char bracket)
 void json_text(struct json *json, const char *key, const char *text, size_t size)
 {
     json_key(json, key);
-    json_quoted(text, size);
+    out_quoted(text, size);
 }
 
 void json_string(struct json *json, const char *key, const char *text)

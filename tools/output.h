@@ -15,6 +15,8 @@
 /* Standard output; a failure (disk full, closed pipe) ends the program with one line. */
 void out_write(const void *bytes, size_t size);
 void out_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As a JSON string, with its quotes. */
+void out_quoted(const char *text, size_t size);
 void out_flush(void);
 /* Whether standard output is a terminal: then text that need not end in a line break gets one. */
 bool out_is_terminal(void);
