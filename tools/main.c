@@ -80,7 +80,8 @@ int main(int argc, char **argv)
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *program = slash ? slash + 1 : argc > 0 ? argv[0] : "";
     process_started = now();
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, reported as such */
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, reported as such, */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
     if (!strcmp(program, "generate"))
         return run_command(command_find("generate"), argc, argv);
     if (argc < 2) {
