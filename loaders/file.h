@@ -15,6 +15,7 @@ struct rwk_file {
     bool is_foreign;                     /* data is the host's: neither unmapped nor freed */
     struct rwk_file_functions functions; /* of an open foreign file; or zero */
     void *handle;
+    int fd; /* of a mapped file, to ask for its size; -1 where there is none */
     struct rwk_memory *memory;
 };
 
@@ -42,6 +43,11 @@ enum rwk_status rwk_file_hold_foreign(struct rwk_file *ret_file, const struct rw
                                       struct rwk_progress *progress, struct rwk_memory *memory,
                                       struct rwk_error *error);
 void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
+
+/* IO when a mapped file has become shorter since it was opened: touching what is gone would end the
+ * process by SIGBUS. What happens between this call and the touch nobody can rule out; data that
+ * were read are safe for good. */
+enum rwk_status rwk_file_check(const struct rwk_file *file, struct rwk_error *error);
 
 /* Has the pages of [offset, offset + size) brought in: in the background, or before returning,
  * which tells the progress in bytes (`progress` may be NULL). Best effort; false when the host

@@ -232,6 +232,15 @@ static bool is_scales(const struct rwk_opened *o, size_t i)
     return of && o->quantized[of - o->weights.tensors].data;
 }
 
+static enum rwk_status check_files(const struct rwk_model *model, struct rwk_error *error)
+{
+    const struct rwk_opened *o = model->owner;
+    enum rwk_status status = RWK_STATUS_OK;
+    for (size_t i = 0; i < o->weights.n_files && !status; i++)
+        status = rwk_file_check(&o->weights.files[i], error);
+    return status;
+}
+
 static uint64_t count_parameters(const struct rwk_opened *o)
 {
     uint64_t n = 0;
@@ -350,6 +359,7 @@ static void finish_open(struct rwk_opened *o)
     m->allocated_bytes = atomic_load(&o->memory.used) + sizeof *o + RWK_ALLOC_HEADER;
     m->owner = o;
     m->destroy = destroy;
+    m->check = check_files;
     atomic_init(&m->references, 1);
 }
 

