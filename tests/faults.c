@@ -80,6 +80,10 @@ ssize_t __real_pread64(int fd, void *data, size_t size, off_t offset);
 void *__real_mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *at, size_t size);
 int __real_mlock(const void *at, size_t size);
+ssize_t __real_write(int fd, const void *data, size_t size);
+int __real_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_mkdir(const char *path, mode_t mode);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg);
 int __real_posix_memalign(void **ret, size_t alignment, size_t size);
 
@@ -92,6 +96,10 @@ ssize_t __wrap_pread64(int fd, void *data, size_t size, off_t offset);
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t size);
 int __wrap_mlock(const void *at, size_t size);
+ssize_t __wrap_write(int fd, const void *data, size_t size);
+int __wrap_fsync(int fd);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_mkdir(const char *path, mode_t mode);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg);
 int __wrap_posix_memalign(void **ret, size_t alignment, size_t size);
 
@@ -156,6 +164,17 @@ int __wrap_mlock(const void *at, size_t size)
 {
     return refuse(FAULT_MAP) ? -1 : __real_mlock(at, size);
 }
+
+ssize_t __wrap_write(int fd, const void *data, size_t size)
+{
+    return refuse(FAULT_WRITE) ? -1 : __real_write(fd, data, size);
+}
+
+int __wrap_fsync(int fd) { return refuse(FAULT_WRITE) ? -1 : __real_fsync(fd); }
+
+int __wrap_rename(const char *from, const char *to) { return refuse(FAULT_WRITE) ? -1 : __real_rename(from, to); }
+
+int __wrap_mkdir(const char *path, mode_t mode) { return refuse(FAULT_WRITE) ? -1 : __real_mkdir(path, mode); }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg)
 {

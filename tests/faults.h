@@ -14,7 +14,8 @@ enum fault_kind {
     FAULT_MAP = 8,     /* mmap, mlock */
     FAULT_THREAD = 16, /* pthread_create */
     FAULT_MALLOC = 32, /* what the library's own allocator asks of the system */
-    FAULT_HOST = 64    /* an allocation through fault_allocator() */
+    FAULT_HOST = 64,   /* an allocation through fault_allocator() */
+    FAULT_WRITE = 128  /* write, fsync, rename, mkdir */
 };
 
 struct faults {

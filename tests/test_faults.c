@@ -1,12 +1,8 @@
 /* Every allocation and every system call fails once, in turn: the call then gives an error of the right kind or the very
  * result that it gives otherwise, leaves its object as it was, and leaks nothing. */
-#include <check.h>
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "faults.h"
+#include "scratch.h"
 
 enum { N_PROMPT = 20, MAX_VOCAB = 1024, MAX_CALLS = 20000 };
 
@@ -31,12 +27,13 @@ static void teardown(void)
 
 /* ---- what is done, with faults and without ---- */
 
-static enum rwk_status open_model(struct rwk_model **ret, const char *path, uint32_t load_mode)
+static enum rwk_status open_model(struct rwk_model **ret, const char *path, uint32_t load_mode, uint32_t weights)
 {
     struct rwk_model_options options;
     rwk_model_options_init(&options);
     options.allocator = fault_allocator();
     options.load_mode = load_mode;
+    options.weights = weights;
     return rwk_model_open(ret, path, &options, &error);
 }
 
@@ -113,20 +110,20 @@ static void check_failure(const char *path, const struct trouble *t, long call, 
                   t->kinds, error.message);
 }
 
-static long try_models(const char *name, uint32_t load_mode, const struct trouble *t)
+static long try_models(const char *name, uint32_t load_mode, uint32_t weights, const struct trouble *t)
 {
     static float expected[MAX_VOCAB], logits[MAX_VOCAB];
     char path[256];
     struct rwk_model *model = NULL;
     long call = 0, n_files = faults.n_files;
     snprintf(path, sizeof path, CHECKPOINTS "%s", name);
-    ck_assert_msg(!open_model(&model, path, load_mode), "%s", error.message);
+    ck_assert_msg(!open_model(&model, path, load_mode, weights), "%s", error.message);
     evaluate(expected, model);
     rwk_model_close(&model);
     for (bool failed = true; failed; call++) {
         ck_assert_int_lt(call, MAX_CALLS);
         faults_begin(t->kinds, call, t->os_error);
-        enum rwk_status status = open_model(&model, path, load_mode);
+        enum rwk_status status = open_model(&model, path, load_mode, weights);
         failed = faults_end();
         if (status) {
             ck_assert(failed && !model);
@@ -181,7 +178,8 @@ enum {
 START_TEST(a_model_opens_or_says_that_memory_is_out)
 {
     for (uint32_t mode = RWK_LOAD_MAP; mode <= RWK_LOAD_READ; mode++)
-        ck_assert_int_gt(try_models(checkpoints[_i], mode, &out_of_memory), 5);
+        ck_assert_int_gt(try_models(checkpoints[_i], mode, 0, &out_of_memory), 5);
+    ck_assert_int_gt(try_models(checkpoints[_i], RWK_LOAD_MAP, RWK_WEIGHTS_Q8, &out_of_memory), 5);
 }
 END_TEST
 
@@ -189,7 +187,7 @@ START_TEST(a_model_opens_or_says_what_the_system_refused)
 {
     for (uint32_t mode = RWK_LOAD_MAP; mode <= RWK_LOAD_MAP_LOCK; mode++)
         for (int t = 0; t < N_TROUBLES; t++)
-            try_models(checkpoints[_i], mode, &troubles[t]);
+            try_models(checkpoints[_i], mode, 0, &troubles[t]);
 }
 END_TEST
 
@@ -210,15 +208,76 @@ START_TEST(reads_that_come_in_single_bytes_and_are_interrupted_are_whole)
 {
     static float expected[MAX_VOCAB], logits[MAX_VOCAB];
     struct rwk_model *model = NULL;
-    ck_assert_int_eq(open_model(&model, CHECKPOINTS "gpt2", RWK_LOAD_MAP), RWK_STATUS_OK);
+    ck_assert_int_eq(open_model(&model, CHECKPOINTS "gpt2", RWK_LOAD_MAP, 0), RWK_STATUS_OK);
     evaluate(expected, model);
     rwk_model_close(&model);
     faults.trickle = true;
-    ck_assert_msg(!open_model(&model, CHECKPOINTS "gpt2", RWK_LOAD_READ), "%s", error.message);
+    ck_assert_msg(!open_model(&model, CHECKPOINTS "gpt2", RWK_LOAD_READ, 0), "%s", error.message);
     faults.trickle = false;
     evaluate(logits, model);
     ck_assert_mem_eq(logits, expected, sizeof logits);
     rwk_model_close(&model);
+}
+END_TEST
+
+/* ---- writing ---- */
+
+static void empty_directory(void)
+{
+    scratch_clear();
+    rmdir(scratch);
+}
+
+static bool holds(const char *name) { return access(scratch_path(name), F_OK) == 0; }
+
+/* Nothing that was begun is there under its name but what is whole, and no temporary file. */
+static void check_written(void)
+{
+    DIR *directory = opendir(scratch);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        ck_assert_msg(!strstr(entry->d_name, "tmp") && !strstr(entry->d_name, "part"), "%s is left", entry->d_name);
+    if (directory)
+        closedir(directory);
+}
+
+START_TEST(quantised_weights_are_written_or_not_there)
+{
+    static const struct trouble more[] = { { FAULT_WRITE, ENOSPC, RWK_STATUS_IO }, { FAULT_WRITE, EIO, RWK_STATUS_IO } };
+    static float expected[MAX_VOCAB], logits[MAX_VOCAB];
+    const struct trouble *t = _i < 2 ? &more[_i] : _i == 2 ? &out_of_memory : &troubles[_i - 3];
+    struct rwk_model *model = NULL;
+    struct rwk_model_options options;
+    rwk_model_options_init(&options);
+    options.allocator = fault_allocator();
+    options.weights = RWK_WEIGHTS_Q8;
+    ck_assert_msg(!open_model(&model, CHECKPOINTS "gpt_neo", RWK_LOAD_MAP, RWK_WEIGHTS_Q8), "%s", error.message);
+    evaluate(expected, model);
+    rwk_model_close(&model);
+    scratch_open();
+    long call = 0, n_files = faults.n_files;
+    for (bool failed = true; failed; call++) {
+        ck_assert_int_lt(call, MAX_CALLS);
+        empty_directory();
+        faults_begin(t->kinds, call, t->os_error);
+        enum rwk_status status = rwk_quantize(CHECKPOINTS "gpt_neo", scratch, &options, &error);
+        failed = faults_end();
+        check_written();
+        if (status) {
+            ck_assert(failed);
+            check_failure(scratch, t, call, status, 0);
+            ck_assert_msg(!(holds("model.safetensors") && holds("config.json")), "call %ld: %s", call, error.message);
+        } else {
+            ck_assert_msg(!open_model(&model, scratch, RWK_LOAD_MAP, 0), "call %ld: %s", call, error.message);
+            evaluate(logits, model);
+            ck_assert_mem_eq(logits, expected, sizeof logits);
+            rwk_model_close(&model);
+        }
+        ck_assert_int_eq(faults.n_blocks, 0);
+        ck_assert_int_eq(faults.n_mappings, 0);
+        ck_assert_int_eq(faults.n_files, n_files);
+    }
+    ck_assert_int_gt(call, 1);
+    empty_directory();
 }
 END_TEST
 
@@ -306,7 +365,7 @@ START_TEST(a_session_stands_where_it_did)
     char path[256];
     snprintf(path, sizeof path, CHECKPOINTS "%s", checkpoints[_i]);
     memset(&r, 0, sizeof r);
-    ck_assert_msg(!open_model(&r.model, path, RWK_LOAD_MAP), "%s", error.message);
+    ck_assert_msg(!open_model(&r.model, path, RWK_LOAD_MAP, 0), "%s", error.message);
     evaluate(expected, r.model);
     ck_assert_int_gt(try_call(&(struct attempt) { call_create }, &r), 3);
     ck_assert_int_eq(rwk_session_eval(r.session, prompt, 4, 0, NULL, &error), RWK_STATUS_OK);
@@ -512,6 +571,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_tokenizer_opens_or_says_that_memory_is_out, 0, N_TOKENIZERS);
     tcase_add_loop_test(tcase, a_tokenizer_opens_or_says_what_the_system_refused, 0, N_TOKENIZERS);
     tcase_add_test(tcase, reads_that_come_in_single_bytes_and_are_interrupted_are_whole);
+    tcase_add_loop_test(tcase, quantised_weights_are_written_or_not_there, 0, 3 + N_TROUBLES);
     tcase_add_loop_test(tcase, a_session_stands_where_it_did, 0, N_CHECKPOINTS);
     tcase_add_loop_test(tcase, texts_come_out_whole, 0, N_TOKENIZERS);
     tcase_add_test(tcase, everything_else_opens_or_says_that_memory_is_out);
