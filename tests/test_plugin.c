@@ -2,6 +2,7 @@
  * RWK_TEST_LIBRARY is its path. */
 #include <check.h>
 #include <dlfcn.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,12 +122,35 @@ START_TEST(loads_and_unloads_without_a_trace)
 }
 END_TEST
 
+/* Rounding, and numbers below the normal ones: what a library that was linked with the wrong options switches over. */
+START_TEST(the_hosts_arithmetic_stays_as_it_was)
+{
+    struct functions f;
+    volatile float tiny = 0x1p-149f, third = 1.0f / 3;
+    fenv_t before, after;
+    fesetround(FE_UPWARD);
+    fegetenv(&before);
+    load(&f);
+    use_model(&f);
+    dlclose(f.library);
+    fegetenv(&after);
+    ck_assert_int_eq(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    ck_assert(tiny * 1.0f > 0 && tiny + tiny == 0x1p-148f && third * 3 == 1.0f);
+#ifdef __x86_64__
+    /* flush-to-zero, denormals-are-zero, rounding and exception masks; the flags of what happened may differ */
+    ck_assert_uint_eq(before.__mxcsr & ~0x3fu, after.__mxcsr & ~0x3fu);
+#endif
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin");
     TCase *tcase = tcase_create("plugin");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, loads_and_unloads_without_a_trace);
+    tcase_add_test(tcase, the_hosts_arithmetic_stays_as_it_was);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
