@@ -18,7 +18,8 @@ static bool refuse(enum fault_kind kind)
     if (!(faults.kinds & kind))
         return false;
     long call = faults.n_calls++;
-    bool fails = faults.refuse >= 0 && (faults.once_only ? call == faults.refuse : call >= faults.refuse);
+    bool fails =
+        faults.refuse >= 0 && (faults.once_only ? call == faults.refuse : call >= faults.refuse);
     if (fails)
         errno = faults.os_error;
     return fails;
@@ -84,7 +85,8 @@ ssize_t __real_write(int fd, const void *data, size_t size);
 int __real_fsync(int fd);
 int __real_rename(const char *from, const char *to);
 int __real_mkdir(const char *path, mode_t mode);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg);
 int __real_posix_memalign(void **ret, size_t alignment, size_t size);
 
 int __wrap_open64(const char *path, int flags, ...);
@@ -100,7 +102,8 @@ ssize_t __wrap_write(int fd, const void *data, size_t size);
 int __wrap_fsync(int fd);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_mkdir(const char *path, mode_t mode);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg);
 int __wrap_posix_memalign(void **ret, size_t alignment, size_t size);
 
 int __wrap_open64(const char *path, int flags, ...)
@@ -149,7 +152,8 @@ ssize_t __wrap_pread64(int fd, void *data, size_t size, off_t offset)
 
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    void *data = refuse(FAULT_MAP) ? MAP_FAILED : __real_mmap64(at, size, protection, flags, fd, offset);
+    void *data =
+        refuse(FAULT_MAP) ? MAP_FAILED : __real_mmap64(at, size, protection, flags, fd, offset);
     faults.n_mappings += data != MAP_FAILED;
     return data;
 }
@@ -172,13 +176,21 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
 
 int __wrap_fsync(int fd) { return refuse(FAULT_WRITE) ? -1 : __real_fsync(fd); }
 
-int __wrap_rename(const char *from, const char *to) { return refuse(FAULT_WRITE) ? -1 : __real_rename(from, to); }
-
-int __wrap_mkdir(const char *path, mode_t mode) { return refuse(FAULT_WRITE) ? -1 : __real_mkdir(path, mode); }
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *arg)
+int __wrap_rename(const char *from, const char *to)
 {
-    return refuse(FAULT_THREAD) ? faults.os_error : __real_pthread_create(thread, attributes, fn, arg);
+    return refuse(FAULT_WRITE) ? -1 : __real_rename(from, to);
+}
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+    return refuse(FAULT_WRITE) ? -1 : __real_mkdir(path, mode);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg)
+{
+    return refuse(FAULT_THREAD) ? faults.os_error
+                                : __real_pthread_create(thread, attributes, fn, arg);
 }
 
 int __wrap_posix_memalign(void **ret, size_t alignment, size_t size)

@@ -1,5 +1,6 @@
-/* System calls and allocations that fail on demand, below the library: the test program is linked with --wrap for each of
- * the names in faults.c. Counts what is open, mapped and held, so that a leak shows as a number. For one thread. */
+/* System calls and allocations that fail on demand, below the library: the test program is linked
+ * with --wrap for each of the names in faults.c. Counts what is open, mapped and held, so that a
+ * leak shows as a number. For one thread. */
 #ifndef RWK_TESTS_FAULTS_H
 #define RWK_TESTS_FAULTS_H
 

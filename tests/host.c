@@ -1,5 +1,5 @@
-/* A host that runs under a locale of its own choice: prints, as they lie in memory, the frequencies and the logits that
- * it gets. usage: host MODEL LOCALE */
+/* A host that runs under a locale of its own choice: prints, as they lie in memory, the frequencies
+ * and the logits that it gets. usage: host MODEL LOCALE */
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,8 @@ static int write_logits(const char *path)
     struct rwk_session *session = NULL;
     struct rwk_model_info info = { .size = sizeof info };
     size_t n = sizeof ids / sizeof *ids;
-    if (rwk_model_open(&model, path, NULL, &error) || rwk_session_create(&session, model, NULL, &error) ||
+    if (rwk_model_open(&model, path, NULL, &error) ||
+        rwk_session_create(&session, model, NULL, &error) ||
         rwk_session_eval(session, ids, n, 0, NULL, &error))
         return fail(error.message);
     rwk_model_get_info(model, &info);
@@ -61,5 +62,6 @@ int main(int argc, char **argv)
         return fail("no such locale");
     if (strcmp(localeconv()->decimal_point, strcmp(argv[2], "C") ? "," : ".") != 0)
         return fail("the locale has another decimal point");
-    return write_frequencies(argv[1]) || write_logits(argv[1]) || ferror(stdout) || fclose(stdout) != 0;
+    return write_frequencies(argv[1]) || write_logits(argv[1]) || ferror(stdout) ||
+           fclose(stdout) != 0;
 }

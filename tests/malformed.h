@@ -1,5 +1,5 @@
-/* A model directory that can be spoiled: the files of a good one in memory, written to the scratch directory, and the try of
- * what is there. */
+/* A model directory that can be spoiled: the files of a good one in memory, written to the scratch
+ * directory, and the try of what is there. */
 #ifndef RWK_TESTS_MALFORMED_H
 #define RWK_TESTS_MALFORMED_H
 
@@ -63,7 +63,8 @@ static inline void good_read(struct good_directory *d, const char *path)
     *d = (struct good_directory) { 0 };
     for (struct dirent *entry; (entry = readdir(directory));) {
         char name[512];
-        if (entry->d_name[0] == '.' || !strncmp(entry->d_name, "expected", 8) || !strncmp(entry->d_name, "golden", 6))
+        if (entry->d_name[0] == '.' || !strncmp(entry->d_name, "expected", 8) ||
+            !strncmp(entry->d_name, "golden", 6))
             continue;
         ck_assert_int_lt(d->n, MAX_DIRECTORY_FILES);
         struct good_file *f = &d->files[d->n++];
@@ -109,12 +110,14 @@ static float try_logits[MAX_LOGITS]; /* of the latest model that could be evalua
 /* A refusal must say what is wrong with which file, in one line. */
 static inline void check_refusal(enum rwk_status status)
 {
-    static const unsigned allowed = 1u << RWK_STATUS_IO | 1u << RWK_STATUS_FORMAT | 1u << RWK_STATUS_UNSUPPORTED |
-                                    1u << RWK_STATUS_MISMATCH | 1u << RWK_STATUS_RANGE;
-    ck_assert_msg((allowed >> status & 1) || (status == RWK_STATUS_NOMEM && meter.refused), "%s: %s",
-                  rwk_status_name(status), try_error.message);
+    static const unsigned allowed = 1u << RWK_STATUS_IO | 1u << RWK_STATUS_FORMAT |
+                                    1u << RWK_STATUS_UNSUPPORTED | 1u << RWK_STATUS_MISMATCH |
+                                    1u << RWK_STATUS_RANGE;
+    ck_assert_msg((allowed >> status & 1) || (status == RWK_STATUS_NOMEM && meter.refused),
+                  "%s: %s", rwk_status_name(status), try_error.message);
     ck_assert_int_eq(try_error.status, status);
-    ck_assert_msg(try_error.message[0] && !strpbrk(try_error.message, "\r\n"), "\"%s\"", try_error.message);
+    ck_assert_msg(try_error.message[0] && !strpbrk(try_error.message, "\r\n"), "\"%s\"",
+                  try_error.message);
 }
 
 static inline void try_begin(void)
@@ -147,15 +150,18 @@ static inline void try_evaluate(struct rwk_model *model)
     ck_assert_msg(!rwk_session_eval(session, ids, n, 0, NULL, &try_error), "%s", try_error.message);
     const float *logits = rwk_session_logits(session, n - 1);
     memset(try_logits, 0, sizeof try_logits);
-    memcpy(try_logits, logits, (info.vocab_size < MAX_LOGITS ? info.vocab_size : MAX_LOGITS) * sizeof *logits);
+    memcpy(try_logits, logits,
+           (info.vocab_size < MAX_LOGITS ? info.vocab_size : MAX_LOGITS) * sizeof *logits);
     ck_assert_int_eq(rwk_sampler_create(&sampler, NULL, NULL), RWK_STATUS_OK);
     status = rwk_sampler_sample(sampler, logits, info.vocab_size, NULL, 0, &sample, NULL);
-    ck_assert(status == RWK_STATUS_NUMERIC || (status == RWK_STATUS_OK && sample.token < info.vocab_size));
+    ck_assert(status == RWK_STATUS_NUMERIC ||
+              (status == RWK_STATUS_OK && sample.token < info.vocab_size));
     rwk_sampler_close(&sampler);
     rwk_session_close(&session);
 }
 
-/* Opens and, if that works, uses the model in the scratch directory. Memory at opening is bounded by the files' size. */
+/* Opens and, if that works, uses the model in the scratch directory. Memory at opening is bounded
+ * by the files' size. */
 static inline enum rwk_status try_model(const struct good_directory *d, uint32_t load_mode)
 {
     struct rwk_model_options options;
@@ -165,8 +171,8 @@ static inline enum rwk_status try_model(const struct good_directory *d, uint32_t
     options.allocator = &meter_allocator;
     options.load_mode = load_mode;
     enum rwk_status status = rwk_model_open(&model, scratch, &options, &try_error);
-    ck_assert_msg(meter.peak <= (16 << 20) + 20 * d->size, "%zu bytes for files of %zu: %s", meter.peak, d->size,
-                  try_error.message);
+    ck_assert_msg(meter.peak <= (16 << 20) + 20 * d->size, "%zu bytes for files of %zu: %s",
+                  meter.peak, d->size, try_error.message);
     if (status) {
         ck_assert_ptr_null(model);
         check_refusal(status);
@@ -194,10 +200,13 @@ static inline enum rwk_status try_tokenizer(void)
     if (status) {
         ck_assert_ptr_null(tokenizer);
         check_refusal(status);
-    } else if (!rwk_tokenizer_encode(tokenizer, text, sizeof text - 1, 1, ids, 128, NULL, &n, &try_error) && n <= 128) {
+    } else if (!rwk_tokenizer_encode(tokenizer, text, sizeof text - 1, 1, ids, 128, NULL, &n,
+                                     &try_error) &&
+               n <= 128) {
         for (size_t i = 0; i < n; i++)
             ck_assert_uint_lt(ids[i], rwk_tokenizer_n_tokens(tokenizer));
-        enum rwk_status decoded = rwk_tokenizer_decode(tokenizer, ids, n, 0, out, sizeof out, &size, &try_error);
+        enum rwk_status decoded =
+            rwk_tokenizer_decode(tokenizer, ids, n, 0, out, sizeof out, &size, &try_error);
         ck_assert_msg(!decoded || decoded == RWK_STATUS_UNSUPPORTED, "%s", try_error.message);
     }
     rwk_tokenizer_close(&tokenizer);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing, builds, runs every test (or those named in TESTS), and ends in a line `N passed, N failed`.
+# Installs what is missing, builds, runs every test (or those named in TESTS), and ends in a line
+# `N passed, N failed`.
 # usage: [TESTS="NAME ..."] run.sh [BUILD [MESON OPTION ...]]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

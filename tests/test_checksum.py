@@ -1,4 +1,6 @@
-"""Manifests of checksums: what they hold, and that no changed byte passes. usage: test_checksum.py ROPEWALK MODEL SHARDED"""
+"""Manifests of checksums: what they hold, and that no changed byte passes.
+usage: test_checksum.py ROPEWALK MODEL SHARDED"""
+
 import json
 import os
 import shutil
@@ -62,7 +64,9 @@ class Checksum(unittest.TestCase):
                 name, end = json.JSONDecoder().raw_decode(names)
                 self.assertEqual(kind == 'tensor', end < len(names))
                 sizes[name] = sizes.get(name, 0) + int(size)
-            self.assertEqual(sizes, {n: os.path.getsize(os.path.join(model, n)) for n in os.listdir(model)})
+            self.assertEqual(
+                sizes, {n: os.path.getsize(os.path.join(model, n)) for n in os.listdir(model)}
+            )
 
     def test_the_hash_of_no_bytes_is_that_of_the_algorithm(self):
         model = self.copy(MODEL)
@@ -91,7 +95,11 @@ class Checksum(unittest.TestCase):
         for name in sorted(os.listdir(SHARDED)):
             path = os.path.join(self.copy(SHARDED), name)
             if name.endswith('.safetensors'):
-                places = [header_size(path), os.path.getsize(path) - 1, (header_size(path) + os.path.getsize(path)) // 2]
+                places = [
+                    header_size(path),
+                    os.path.getsize(path) - 1,
+                    (header_size(path) + os.path.getsize(path)) // 2,
+                ]
             else:
                 places = [0, os.path.getsize(path) - 1]
             for place in places:
@@ -111,7 +119,7 @@ class Checksum(unittest.TestCase):
         model = self.copy(MODEL)
         path = os.path.join(model, 'model.safetensors')
         with open(path, 'r+b') as f:
-            size, = struct.unpack('<Q', f.read(8))
+            (size,) = struct.unpack('<Q', f.read(8))
             header = json.loads(f.read(size))
             f.seek(8 + size + header['model.norm.weight']['data_offsets'][0])
             f.write(b'\1\2\3\4')
@@ -136,9 +144,22 @@ class Checksum(unittest.TestCase):
 
     def test_what_is_no_manifest_is_refused(self):
         good = self.write(MODEL).splitlines()[1]
-        for text in ('', '#\n', 'x', good[1:], good + ' ', good.replace(' file ', ' fill '), good.rsplit(' ', 1)[0], good[:40],
-                     good.replace('"config.json"', '"config.json'), good.replace(' 7', ' -7'), good + '\n\0\n',
-                     good.upper(), '{"a": 1}', good.replace(' file', ' 99999999999999999999 file')):
+        for text in (
+            '',
+            '#\n',
+            'x',
+            good[1:],
+            good + ' ',
+            good.replace(' file ', ' fill '),
+            good.rsplit(' ', 1)[0],
+            good[:40],
+            good.replace('"config.json"', '"config.json'),
+            good.replace(' 7', ' -7'),
+            good + '\n\0\n',
+            good.upper(),
+            '{"a": 1}',
+            good.replace(' file', ' 99999999999999999999 file'),
+        ):
             with open(self.manifest, 'w', encoding='utf-8') as f:
                 f.write(text)
             self.fails(MODEL, self.manifest)

@@ -1,6 +1,7 @@
 """Directories that are odd or damaged, and disks that are full, as users of the command meet them.
 usage: test_damage.py ROPEWALK CHECKPOINTS
 """
+
 import json
 import os
 import resource
@@ -32,8 +33,8 @@ def write(path, data):
 
 def parse(data):
     """header, bytes behind it"""
-    size, = struct.unpack_from('<Q', data)
-    return json.loads(data[8:8 + size]), data[8 + size:]
+    (size,) = struct.unpack_from('<Q', data)
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
 def weights(tensors, padding=b''):
@@ -49,11 +50,14 @@ def weights(tensors, padding=b''):
 def tensors_of(data):
     header, rest = parse(data)
     rows = [(t['data_offsets'], name, t) for name, t in header.items() if name != '__metadata__']
-    return [(name, t['dtype'], t['shape'], rest[a:b]) for (a, b), name, t in sorted(rows, key=lambda r: r[0])]
+    return [
+        (name, t['dtype'], t['shape'], rest[a:b])
+        for (a, b), name, t in sorted(rows, key=lambda r: r[0])
+    ]
 
 
 def limit_files(n_bytes):
-    """No file of the child may grow beyond this: the nearest thing to a full disk that needs no disk."""
+    """No file of the child may grow beyond this: nearly a full disk, without a disk."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
 
 
@@ -66,7 +70,9 @@ class Case(unittest.TestCase):
     def copy(self, name):
         to = os.path.join(self.tmp, name)
         shutil.rmtree(to, ignore_errors=True)
-        shutil.copytree(os.path.join(CHECKPOINTS, name), to, ignore=shutil.ignore_patterns('expected*'))
+        shutil.copytree(
+            os.path.join(CHECKPOINTS, name), to, ignore=shutil.ignore_patterns('expected*')
+        )
         return to
 
     def logits(self, model):
@@ -77,7 +83,9 @@ class Case(unittest.TestCase):
     def fails(self, *args, names=(), **more):
         code, out, err = run(*args, **more)
         self.assertEqual((code, out), (1, ''), (args, err))
-        self.assertTrue(err.startswith('ropewalk: ') and err.endswith('\n') and err.count('\n') == 1, err)
+        self.assertTrue(
+            err.startswith('ropewalk: ') and err.endswith('\n') and err.count('\n') == 1, err
+        )
         for name in names:
             self.assertIn(str(name), err)
 
@@ -111,12 +119,24 @@ class Safetensors(Case):
         for shape in ([0], [2, 0], [0, 7, 3]):
             empty = ('empty', 'F32', shape, b'')
             for at in (0, len(tensors) // 2, len(tensors)):
-                self.assertEqual(self.rewritten(model, tensors[:at] + [empty] + tensors[at:]), expected, (shape, at))
+                self.assertEqual(
+                    self.rewritten(model, tensors[:at] + [empty] + tensors[at:]),
+                    expected,
+                    (shape, at),
+                )
 
     def test_no_tensors_at_all_is_a_missing_tensor(self):
         model = self.copy('gpt2')
         write(os.path.join(model, 'model.safetensors'), weights([]))
-        self.fails('logits', model, '--ids', '1', '--output', os.path.join(self.tmp, 'l'), names=['model.safetensors', 'missing'])
+        self.fails(
+            'logits',
+            model,
+            '--ids',
+            '1',
+            '--output',
+            os.path.join(self.tmp, 'l'),
+            names=['model.safetensors', 'missing'],
+        )
 
     def test_a_cut_shard_is_noticed_at_once(self):
         model = self.copy('llama-bf16-sharded')
@@ -134,14 +154,31 @@ class Safetensors(Case):
         model = self.copy('llama-mha')
         expected = self.logits(model)
         tensors = tensors_of(read(os.path.join(model, 'model.safetensors')))
-        sizes = {'BOOL': 1, 'U8': 1, 'I8': 1, 'I16': 2, 'U16': 2, 'I32': 4, 'U32': 4, 'I64': 8, 'U64': 8, 'F64': 8, 'F16': 2,
-                 'BF16': 2, 'F8_E4M3': 1, 'F8_E5M2': 1}
+        sizes = {
+            'BOOL': 1,
+            'U8': 1,
+            'I8': 1,
+            'I16': 2,
+            'U16': 2,
+            'I32': 4,
+            'U32': 4,
+            'I64': 8,
+            'U64': 8,
+            'F64': 8,
+            'F16': 2,
+            'BF16': 2,
+            'F8_E4M3': 1,
+            'F8_E5M2': 1,
+        }
         more = [('extra.' + d, d, [3], b'\0' * 3 * n) for d, n in sizes.items()]
         self.assertEqual(self.rewritten(model, more + tensors), expected)
         for dtype in ('F8_E4M3', 'I8', 'F64'):
             name, _, shape, data = tensors[-1]
             n = len(data) // 4
-            write(os.path.join(model, 'model.safetensors'), weights(tensors[:-1] + [(name, dtype, shape, b'\0' * n * sizes[dtype])]))
+            write(
+                os.path.join(model, 'model.safetensors'),
+                weights(tensors[:-1] + [(name, dtype, shape, b'\0' * n * sizes[dtype])]),
+            )
             self.fails('inspect', model, names=[name, dtype])
 
     def test_float_dtypes_may_be_mixed(self):
@@ -151,10 +188,20 @@ class Safetensors(Case):
 
         def rounded(data, keep):
             return b''.join(struct.pack('<I', w & keep) for w, in struct.iter_unpack('<I', data))
+
         # values that bfloat16 holds, once as F32 and once as BF16
-        half = [(n, d, s, rounded(data, 0xffff0000) if i % 2 else data) for i, (n, d, s, data) in enumerate(tensors)]
-        mixed = [(n, 'BF16', s, b''.join(data[k + 2:k + 4] for k in range(0, len(data), 4))) if i % 2 else (n, d, s, data)
-                 for i, (n, d, s, data) in enumerate(half)]
+        half = [
+            (n, d, s, rounded(data, 0xFFFF0000) if i % 2 else data)
+            for i, (n, d, s, data) in enumerate(tensors)
+        ]
+        mixed = [
+            (
+                (n, 'BF16', s, b''.join(data[k + 2 : k + 4] for k in range(0, len(data), 4)))
+                if i % 2
+                else (n, d, s, data)
+            )
+            for i, (n, d, s, data) in enumerate(half)
+        ]
         a, b = self.rewritten(model, half), self.rewritten(model, mixed)
         self.assertNotEqual(a, expected)
         values = [struct.unpack(f'<{len(x) // 4}f', x) for x in (parse(a)[1], parse(b)[1])]
@@ -164,7 +211,10 @@ class Safetensors(Case):
 
     def test_reading_and_mapping_are_the_same(self):
         model = self.copy('llama-bf16-sharded')
-        texts = {run('generate', model, '--ids', IDS, '-n', 8, '--print-ids', '--load', mode) for mode in ('map', 'read')}
+        texts = {
+            run('generate', model, '--ids', IDS, '-n', 8, '--print-ids', '--load', mode)
+            for mode in ('map', 'read')
+        }
         self.assertEqual(len(texts), 1)
         self.assertEqual(texts.pop()[0], 0)
 
@@ -191,9 +241,17 @@ class Config(Case):
                 for key in ('dtype', 'torch_dtype'):
                     config.pop(key, None)
                 config.update(types)
+
             return change
-        for types in ({}, {'dtype': 'float16'}, {'torch_dtype': 'torch.float16'}, {'dtype': 'bfloat16', 'torch_dtype': 'float32'},
-                      {'dtype': 'no such type'}, {'torch_dtype': None}):
+
+        for types in (
+            {},
+            {'dtype': 'float16'},
+            {'torch_dtype': 'torch.float16'},
+            {'dtype': 'bfloat16', 'torch_dtype': 'float32'},
+            {'dtype': 'no such type'},
+            {'torch_dtype': None},
+        ):
             self.assertEqual(self.with_config(model, set_types(**types)), expected, types)
 
     def test_whole_numbers_and_reals_are_told_apart_by_their_keys(self):
@@ -205,6 +263,7 @@ class Config(Case):
         def spelled(old, new):
             self.assertIn(old, text)
             return text.replace(old, new, 1).encode()
+
         for new in ('4', '4.0', '4e0', '4.00', '40E-1', '0.4e+1'):
             write(path, spelled('"factor": 4.0', f'"factor": {new}'))
             self.assertEqual(self.logits(model), expected, new)
@@ -223,7 +282,16 @@ class Config(Case):
     def test_a_config_that_does_not_end_is_refused(self):
         model = self.copy('llama-mha')
         path = os.path.join(model, 'config.json')
-        for text in (b'', b'{', b'\xef\xbb\xbf', b'{}x', b'[]', b'{"a": 1,}', b'\0', b'{"x": ' + b'[' * 1000000):
+        for text in (
+            b'',
+            b'{',
+            b'\xef\xbb\xbf',
+            b'{}x',
+            b'[]',
+            b'{"a": 1,}',
+            b'\0',
+            b'{"x": ' + b'[' * 1000000,
+        ):
             write(path, text)
             self.fails('inspect', model, names=['config.json'])
             self.fails('rope', path, names=['config.json'])
@@ -234,13 +302,27 @@ class Numbers(Case):
         model = self.copy('llama-mha')
         path = os.path.join(model, 'model.safetensors')
         tensors = tensors_of(read(path))
-        for bits in (0x7fc00000, 0x7f800000, 0xff800000):
+        for bits in (0x7FC00000, 0x7F800000, 0xFF800000):
             for i, (name, dtype, shape, data) in enumerate(tensors):
                 if name == 'model.norm.weight':
-                    spoiled = tensors[:i] + [(name, dtype, shape, struct.pack('<I', bits) + data[4:])] + tensors[i + 1:]
+                    spoiled = (
+                        tensors[:i]
+                        + [(name, dtype, shape, struct.pack('<I', bits) + data[4:])]
+                        + tensors[i + 1 :]
+                    )
             write(path, weights(spoiled))
             for how in (['--greedy'], ['--temperature', '0.8'], ['--top-k', '3', '--seed', '1']):
-                self.fails('generate', model, '--ids', IDS, '-n', 4, '--print-ids', *how, names=['not a finite number'])
+                self.fails(
+                    'generate',
+                    model,
+                    '--ids',
+                    IDS,
+                    '-n',
+                    4,
+                    '--print-ids',
+                    *how,
+                    names=['not a finite number'],
+                )
 
 
 class FullDisk(Case):
@@ -253,7 +335,16 @@ class FullDisk(Case):
             elif os.path.exists(path):
                 os.remove(path)
             before = sorted(os.listdir(self.tmp))
-            self.fails('logits', model, '--ids', IDS, '--output', path, names=[path], preexec_fn=limit_files(1000))
+            self.fails(
+                'logits',
+                model,
+                '--ids',
+                IDS,
+                '--output',
+                path,
+                names=[path],
+                preexec_fn=limit_files(1000),
+            )
             self.assertEqual(sorted(os.listdir(self.tmp)), before)
             if old:
                 self.assertEqual(read(path), old)
@@ -278,7 +369,9 @@ class FullDisk(Case):
         to = os.path.join(self.tmp, 'quantised')
         self.fails('quantize', '--type', 'q8', model, to, preexec_fn=limit_files(3000))
         self.assertNotEqual(run('inspect', to)[0], 0)
-        self.assertEqual(run('quantize', '--type', 'q8', model, os.path.join(self.tmp, 'again'))[0], 0)
+        self.assertEqual(
+            run('quantize', '--type', 'q8', model, os.path.join(self.tmp, 'again'))[0], 0
+        )
         self.assertEqual(run('inspect', os.path.join(self.tmp, 'again'))[0], 0)
 
 

@@ -1,5 +1,6 @@
-/* Every allocation and every system call fails once, in turn: the call then gives an error of the right kind or the very
- * result that it gives otherwise, leaves its object as it was, and leaks nothing. */
+/* Every allocation and every system call fails once, in turn: the call then gives an error of the
+ * right kind or the very result that it gives otherwise, leaves its object as it was, and leaks
+ * nothing. */
 #include <errno.h>
 #include "faults.h"
 #include "scratch.h"
@@ -27,7 +28,8 @@ static void teardown(void)
 
 /* ---- what is done, with faults and without ---- */
 
-static enum rwk_status open_model(struct rwk_model **ret, const char *path, uint32_t load_mode, uint32_t weights)
+static enum rwk_status open_model(struct rwk_model **ret, const char *path, uint32_t load_mode,
+                                  uint32_t weights)
 {
     struct rwk_model_options options;
     rwk_model_options_init(&options);
@@ -69,8 +71,10 @@ static void evaluate(float ret_logits[MAX_VOCAB], struct rwk_model *model)
     struct rwk_session *session = NULL;
     memset(ret_logits, 0, MAX_VOCAB * sizeof *ret_logits);
     ck_assert_msg(!create_session(&session, model), "%s", error.message);
-    ck_assert_msg(!rwk_session_eval(session, prompt, N_PROMPT, 0, NULL, &error), "%s", error.message);
-    memcpy(ret_logits, rwk_session_logits(session, N_PROMPT - 1), vocab_of(model) * sizeof *ret_logits);
+    ck_assert_msg(!rwk_session_eval(session, prompt, N_PROMPT, 0, NULL, &error), "%s",
+                  error.message);
+    memcpy(ret_logits, rwk_session_logits(session, N_PROMPT - 1),
+           vocab_of(model) * sizeof *ret_logits);
     rwk_session_close(&session);
 }
 
@@ -78,8 +82,9 @@ static size_t encode(uint32_t ret_ids[128], const struct rwk_tokenizer *tokenize
 {
     static const char text[] = "It was a dark and stormy night; \xc3\xa9t\xc3\xa9 <s> 12";
     size_t n = 0;
-    ck_assert_msg(!rwk_tokenizer_encode(tokenizer, text, sizeof text - 1, RWK_ENCODE_ADD_SPECIAL, ret_ids, 128, NULL, &n,
-                                        &error), "%s", error.message);
+    ck_assert_msg(!rwk_tokenizer_encode(tokenizer, text, sizeof text - 1, RWK_ENCODE_ADD_SPECIAL,
+                                        ret_ids, 128, NULL, &n, &error),
+                  "%s", error.message);
     ck_assert_uint_le(n, 128);
     return n;
 }
@@ -101,16 +106,19 @@ static const struct trouble troubles[] = {
 };
 enum { N_TROUBLES = sizeof troubles / sizeof *troubles };
 
-static void check_failure(const char *path, const struct trouble *t, long call, enum rwk_status status, long n_blocks)
+static void check_failure(const char *path, const struct trouble *t, long call,
+                          enum rwk_status status, long n_blocks)
 {
-    ck_assert_msg(status == t->status, "%s, call %ld of kind %u: %s: %s", path, call, t->kinds, rwk_status_name(status),
-                  error.message);
+    ck_assert_msg(status == t->status, "%s, call %ld of kind %u: %s: %s", path, call, t->kinds,
+                  rwk_status_name(status), error.message);
     ck_assert_int_eq(faults.n_blocks, n_blocks);
-    ck_assert_msg(t->kinds & ~(FAULT_OPEN | FAULT_READ | FAULT_MAP) || error.os_error == t->os_error, "%s, call %ld of kind %u: %s", path, call,
-                  t->kinds, error.message);
+    ck_assert_msg(t->kinds & ~(FAULT_OPEN | FAULT_READ | FAULT_MAP) ||
+                      error.os_error == t->os_error,
+                  "%s, call %ld of kind %u: %s", path, call, t->kinds, error.message);
 }
 
-static long try_models(const char *name, uint32_t load_mode, uint32_t weights, const struct trouble *t)
+static long try_models(const char *name, uint32_t load_mode, uint32_t weights,
+                       const struct trouble *t)
 {
     static float expected[MAX_VOCAB], logits[MAX_VOCAB];
     char path[256];
@@ -167,9 +175,12 @@ static long try_tokenizers(const char *path, const struct trouble *t)
     return call;
 }
 
-static const char *const checkpoints[] = { "gpt2", "llama-bf16-sharded", "llama-yarn", "gemma3_text", "bloom", "opt" };
+static const char *const checkpoints[] = { "gpt2",       "llama-bf16-sharded",
+                                           "llama-yarn", "gemma3_text",
+                                           "bloom",      "opt" };
 static const char *const tokenizers[] = { TOKENIZERS "bloom-style", TOKENIZERS "spm-bpe-small",
-                                          TOKENIZERS "spm-unigram-small", TOKENIZERS "unigram-metaspace", EXAMPLE };
+                                          TOKENIZERS "spm-unigram-small",
+                                          TOKENIZERS "unigram-metaspace", EXAMPLE };
 enum {
     N_CHECKPOINTS = sizeof checkpoints / sizeof *checkpoints,
     N_TOKENIZERS = sizeof tokenizers / sizeof *tokenizers
@@ -235,14 +246,16 @@ static void check_written(void)
 {
     DIR *directory = opendir(scratch);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
-        ck_assert_msg(!strstr(entry->d_name, "tmp") && !strstr(entry->d_name, "part"), "%s is left", entry->d_name);
+        ck_assert_msg(!strstr(entry->d_name, "tmp") && !strstr(entry->d_name, "part"), "%s is left",
+                      entry->d_name);
     if (directory)
         closedir(directory);
 }
 
 START_TEST(quantised_weights_are_written_or_not_there)
 {
-    static const struct trouble more[] = { { FAULT_WRITE, ENOSPC, RWK_STATUS_IO }, { FAULT_WRITE, EIO, RWK_STATUS_IO } };
+    static const struct trouble more[] = { { FAULT_WRITE, ENOSPC, RWK_STATUS_IO },
+                                           { FAULT_WRITE, EIO, RWK_STATUS_IO } };
     static float expected[MAX_VOCAB], logits[MAX_VOCAB];
     const struct trouble *t = _i < 2 ? &more[_i] : _i == 2 ? &out_of_memory : &troubles[_i - 3];
     struct rwk_model *model = NULL;
@@ -250,7 +263,8 @@ START_TEST(quantised_weights_are_written_or_not_there)
     rwk_model_options_init(&options);
     options.allocator = fault_allocator();
     options.weights = RWK_WEIGHTS_Q8;
-    ck_assert_msg(!open_model(&model, CHECKPOINTS "gpt_neo", RWK_LOAD_MAP, RWK_WEIGHTS_Q8), "%s", error.message);
+    ck_assert_msg(!open_model(&model, CHECKPOINTS "gpt_neo", RWK_LOAD_MAP, RWK_WEIGHTS_Q8), "%s",
+                  error.message);
     evaluate(expected, model);
     rwk_model_close(&model);
     scratch_open();
@@ -265,9 +279,11 @@ START_TEST(quantised_weights_are_written_or_not_there)
         if (status) {
             ck_assert(failed);
             check_failure(scratch, t, call, status, 0);
-            ck_assert_msg(!(holds("model.safetensors") && holds("config.json")), "call %ld: %s", call, error.message);
+            ck_assert_msg(!(holds("model.safetensors") && holds("config.json")), "call %ld: %s",
+                          call, error.message);
         } else {
-            ck_assert_msg(!open_model(&model, scratch, RWK_LOAD_MAP, 0), "call %ld: %s", call, error.message);
+            ck_assert_msg(!open_model(&model, scratch, RWK_LOAD_MAP, 0), "call %ld: %s", call,
+                          error.message);
             evaluate(logits, model);
             ck_assert_mem_eq(logits, expected, sizeof logits);
             rwk_model_close(&model);
@@ -283,8 +299,8 @@ END_TEST
 
 /* ---- objects without files of their own ---- */
 
-/* One call, repeated with a fault in each of its allocations and, at last, without. `check` sees the object after every
- * failure. */
+/* One call, repeated with a fault in each of its allocations and, at last, without. `check` sees
+ * the object after every failure. */
 struct attempt {
     enum rwk_status (*call)(void *arg);
     void (*check)(void *arg);
@@ -301,10 +317,10 @@ static long try_call(const struct attempt *a, void *arg)
         bool failed = faults_end();
         if (!status)
             break;
-        ck_assert_msg(failed && status == RWK_STATUS_NOMEM, "allocation %ld: %s: %s", call, rwk_status_name(status),
-                      error.message);
-        ck_assert_msg(faults.n_blocks - n_blocks <= a->n_kept, "allocation %ld: %ld blocks are left", call,
-                      faults.n_blocks - n_blocks);
+        ck_assert_msg(failed && status == RWK_STATUS_NOMEM, "allocation %ld: %s: %s", call,
+                      rwk_status_name(status), error.message);
+        ck_assert_msg(faults.n_blocks - n_blocks <= a->n_kept,
+                      "allocation %ld: %ld blocks are left", call, faults.n_blocks - n_blocks);
         if (a->check)
             a->check(arg);
     }
@@ -324,7 +340,8 @@ static void is_as_before(void *arg)
     struct running *r = arg;
     ck_assert_uint_eq(rwk_session_position(r->session), r->position);
     ck_assert_ptr_null(r->other);
-    ck_assert_int_eq(memcmp(rwk_session_tokens(r->session), prompt, (size_t)r->position * sizeof *prompt), 0);
+    ck_assert_int_eq(
+        memcmp(rwk_session_tokens(r->session), prompt, (size_t)r->position * sizeof *prompt), 0);
 }
 
 static enum rwk_status call_create(void *arg)
@@ -405,12 +422,14 @@ struct reading {
 static enum rwk_status call_encode(void *arg)
 {
     struct reading *r = arg;
-    return rwk_tokenizer_encode(r->tokenizer, "A dark \xe2\x80\xa6 night", 16, 0, r->ids, 128, r->spans, &r->n_ids, &error);
+    return rwk_tokenizer_encode(r->tokenizer, "A dark \xe2\x80\xa6 night", 16, 0, r->ids, 128,
+                                r->spans, &r->n_ids, &error);
 }
 static enum rwk_status call_decode(void *arg)
 {
     struct reading *r = arg;
-    return rwk_tokenizer_decode(r->tokenizer, r->ids, r->n_ids, 0, r->text, sizeof r->text, &r->size, &error);
+    return rwk_tokenizer_decode(r->tokenizer, r->ids, r->n_ids, 0, r->text, sizeof r->text,
+                                &r->size, &error);
 }
 static enum rwk_status call_stream_create(void *arg)
 {
@@ -434,7 +453,8 @@ static enum rwk_status call_push(void *arg)
     const char *text;
     size_t size;
     int stopped;
-    enum rwk_status status = rwk_stream_push(r->stream, r->ids[r->n_ids], &text, &size, &stopped, &error);
+    enum rwk_status status =
+        rwk_stream_push(r->stream, r->ids[r->n_ids], &text, &size, &stopped, &error);
     if (!status)
         keep_streamed(r, text, size);
     return status;
@@ -461,7 +481,8 @@ START_TEST(texts_come_out_whole)
     ck_assert_int_ge(try_call(&(struct attempt) { call_add_stop }, &r), 1);
     size_t n = r.n_ids;
     for (r.n_ids = 0; r.n_ids < n; r.n_ids++) {
-        /* What the stream keeps of earlier pushes may grow, and stay grown, in a push that fails later. */
+        /* What the stream keeps of earlier pushes may grow, and stay grown, in a push that fails
+         * later. */
         enum rwk_status status = RWK_STATUS_NOMEM;
         for (long call = 0; status; call++) {
             faults_begin(out_of_memory.kinds, call, 0);
@@ -496,7 +517,8 @@ static enum rwk_status call_resolve(void *arg)
 static enum rwk_status call_open_file(void *arg)
 {
     struct reading *r = arg;
-    return rwk_tensor_file_open(&r->file, CHECKPOINTS "gpt2/model.safetensors", fault_allocator(), &error);
+    return rwk_tensor_file_open(&r->file, CHECKPOINTS "gpt2/model.safetensors", fault_allocator(),
+                                &error);
 }
 static enum rwk_status call_pool(void *arg)
 {

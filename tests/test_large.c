@@ -1,4 +1,5 @@
-/* Sizes beyond the usual: a shard of more than 4 GiB, a hundred thousand tensors, names of ten thousand bytes. */
+/* Sizes beyond the usual: a shard of more than 4 GiB, a hundred thousand tensors, names of ten
+ * thousand bytes. */
 #include "malformed.h"
 
 #include <errno.h>
@@ -52,24 +53,31 @@ static void add(struct text *t, const char *format, ...)
 }
 
 /* Adds an entry of `size` bytes; U8, unless info is given. */
-static void add_entry(struct text *t, const char *name, const struct rwk_tensor_info *info, uint64_t offset, uint64_t size)
+static void add_entry(struct text *t, const char *name, const struct rwk_tensor_info *info,
+                      uint64_t offset, uint64_t size)
 {
-    add(t, "%c\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->size ? ',' : '{', name, info ? rwk_dtype_name(info->dtype) : "U8");
+    add(t, "%c\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->size ? ',' : '{', name,
+        info ? rwk_dtype_name(info->dtype) : "U8");
     if (!info)
         add(t, "%llu", (unsigned long long)size);
     for (uint32_t d = 0; info && d < info->n_dims; d++)
         add(t, "%s%llu", d ? "," : "", (unsigned long long)info->shape[d]);
-    add(t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset, (unsigned long long)(offset + size));
+    add(t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset,
+        (unsigned long long)(offset + size));
 }
 
-/* Writes the model's tensors again as `name`, behind n others with these names and of this size each. */
-static void write_behind(const char *name, size_t n, const char *(*name_of)(size_t i), uint64_t size)
+/* Writes the model's tensors again as `name`, behind n others with these names and of this size
+ * each. */
+static void write_behind(const char *name, size_t n, const char *(*name_of)(size_t i),
+                         uint64_t size)
 {
     struct rwk_tensor_file *file = NULL;
     struct rwk_tensor_info info = { 0 };
     struct text header = { 0 };
     uint64_t at = 0;
-    ck_assert_int_eq(rwk_tensor_file_open(&file, CHECKPOINTS "gpt_neo/model.safetensors", NULL, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(
+        rwk_tensor_file_open(&file, CHECKPOINTS "gpt_neo/model.safetensors", NULL, NULL),
+        RWK_STATUS_OK);
     for (size_t i = 0; i < n; i++, at += size)
         add_entry(&header, name_of(i), NULL, at, size);
     for (size_t i = 0; i < rwk_tensor_file_n_tensors(file); i++, at += info.n_bytes) {
@@ -80,9 +88,10 @@ static void write_behind(const char *name, size_t n, const char *(*name_of)(size
     uint64_t length = header.size, total = 8 + length + at;
     int fd = open(scratch_path(name), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     ck_assert_int_ge(fd, 0);
-    ck_assert_msg(!ftruncate(fd, (off_t)total), "no sparse file of %llu bytes here: %s", (unsigned long long)total,
-                  strerror(errno));
-    ck_assert(pwrite(fd, &length, 8, 0) == 8 && pwrite(fd, header.data, header.size, 8) == (ssize_t)header.size);
+    ck_assert_msg(!ftruncate(fd, (off_t)total), "no sparse file of %llu bytes here: %s",
+                  (unsigned long long)total, strerror(errno));
+    ck_assert(pwrite(fd, &length, 8, 0) == 8 &&
+              pwrite(fd, header.data, header.size, 8) == (ssize_t)header.size);
     at = 8 + length + n * size;
     for (size_t i = 0; i < rwk_tensor_file_n_tensors(file); i++, at += info.n_bytes) {
         rwk_tensor_file_get(file, i, &info);
@@ -100,7 +109,9 @@ static void write_index(const char *shard, const char *one_more)
     struct rwk_tensor_file *file = NULL;
     struct rwk_tensor_info info = { 0 };
     struct text index = { 0 };
-    ck_assert_int_eq(rwk_tensor_file_open(&file, CHECKPOINTS "gpt_neo/model.safetensors", NULL, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(
+        rwk_tensor_file_open(&file, CHECKPOINTS "gpt_neo/model.safetensors", NULL, NULL),
+        RWK_STATUS_OK);
     add(&index, "{\"weight_map\": {");
     if (one_more)
         add(&index, "\"%s\": \"%s\", ", one_more, shard);
@@ -153,7 +164,8 @@ START_TEST(a_cut_shard_of_more_than_four_gigabytes_is_refused)
     ck_assert_int_eq(stat(scratch_path("model.safetensors"), &st), 0);
     const uint64_t cuts[] = { 1, 4096, UINT64_C(1) << 32, UINT64_C(5) << 30 };
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        ck_assert_int_eq(truncate(scratch_path("model.safetensors"), st.st_size - (off_t)cuts[i]), 0);
+        ck_assert_int_eq(truncate(scratch_path("model.safetensors"), st.st_size - (off_t)cuts[i]),
+                         0);
         ck_assert_int_eq(try_model(&good, RWK_LOAD_MAP), RWK_STATUS_FORMAT);
     }
 }

@@ -1,14 +1,18 @@
-/* Directories whose files are not what they should be: each opens as what it still is, or is refused with the reason, in
- * memory bounded by its files, and without waiting for anything. */
+/* Directories whose files are not what they should be: each opens as what it still is, or is
+ * refused with the reason, in memory bounded by its files, and without waiting for anything. */
 #include "malformed.h"
 
 #define CHECKPOINTS RWK_TEST_DATA "/checkpoints/"
 #define TOKENIZERS RWK_TEST_DATA "/tokenizers/"
 
-static const char *const models[] = { CHECKPOINTS "gpt_neo", CHECKPOINTS "llama-yarn", CHECKPOINTS "llama-bf16-sharded" };
+static const char *const models[] = { CHECKPOINTS "gpt_neo", CHECKPOINTS "llama-yarn",
+                                      CHECKPOINTS "llama-bf16-sharded" };
 static const char *const tokenizers[] = { TOKENIZERS "bloom-style", TOKENIZERS "spm-bpe-small",
                                           TOKENIZERS "unigram-metaspace" };
-enum { N_MODELS = sizeof models / sizeof *models, N_TOKENIZERS = sizeof tokenizers / sizeof *tokenizers };
+enum {
+    N_MODELS = sizeof models / sizeof *models,
+    N_TOKENIZERS = sizeof tokenizers / sizeof *tokenizers
+};
 
 static struct good_directory good;
 
@@ -69,7 +73,8 @@ static void cut_files(bool tokenizer, size_t n_offsets)
             scratch_write(f->name, f->data, at);
             enum rwk_status status = try_any(tokenizer);
             bool must_fail = !tokenizer || is_json(f);
-            ck_assert_msg(status || !must_fail, "%s opens after %zu of %zu bytes", f->name, at, f->size);
+            ck_assert_msg(status || !must_fail, "%s opens after %zu of %zu bytes", f->name, at,
+                          f->size);
         }
         scratch_write(f->name, f->data, f->size);
     }
@@ -176,12 +181,14 @@ static void nest_files(bool tokenizer)
         for (int kind = 0; kind < 4; kind++)
             for (size_t depth = 10; depth <= 1000000; depth *= kind % 2 ? 100000 : 10000) {
                 size_t size;
-                char *text = nest(depth, brackets[kind / 2].open, brackets[kind / 2].close, kind % 2, &size);
+                char *text =
+                    nest(depth, brackets[kind / 2].open, brackets[kind / 2].close, kind % 2, &size);
                 good.size += size;
                 insert(f, text, size);
                 enum rwk_status status = try_any(tokenizer);
                 good.size -= size;
-                ck_assert_msg(kind % 2 && depth == 10 ? !status || tokenizer : status == RWK_STATUS_FORMAT,
+                ck_assert_msg(kind % 2 && depth == 10 ? !status || tokenizer
+                                                      : status == RWK_STATUS_FORMAT,
                               "%s, %zu deep: %s", f->name, depth, try_error.message);
                 free(text);
             }
@@ -266,29 +273,31 @@ static bool next_value(const struct good_file *f, size_t *at, size_t *ret_begin,
     return true;
 }
 
+static const char *const families[] = {
+    CHECKPOINTS "llama-yarn",   CHECKPOINTS "gpt2",       CHECKPOINTS "gpt_neox",
+    CHECKPOINTS "bloom",        CHECKPOINTS "opt",        CHECKPOINTS "gemma3_text",
+    CHECKPOINTS "falcon-new",   CHECKPOINTS "mpt",        CHECKPOINTS "phi3-partial",
+    CHECKPOINTS "xglm",         CHECKPOINTS "cohere",     CHECKPOINTS "llama-longrope-long",
+    CHECKPOINTS "smollm3-nope", CHECKPOINTS "stablelm",   CHECKPOINTS "mistral-window",
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
 START_TEST(no_value_of_any_key_does_harm)
 {
     static const char *const values[] = {
-        "-1", "0", "1", "3", "1.5", "-0.0", "1e999", "1e-999", "-1e308", "2147483647", "2147483648", "4294967295", "4294967296",
-        "9223372036854775807", "9223372036854775808", "18446744073709551616", "65536", "1000000", "null", "true", "\"x\"",
-        "\"12\"", "[]", "[1, 2]", "{}", "NaN", "Infinity", "0x10", "01", "+1", "1.", ".5"
+        "-1", "0", "1", "3", "1.5", "-0.0", "1e999", "1e-999", "-1e308", "2147483647",
+        "2147483648", "4294967295", "4294967296", "9223372036854775807", "9223372036854775808",
+        "18446744073709551616", "65536", "1000000", "null", "true", "\"x\"", "\"12\"", "[]", "[1, 2]",
+        "{}", "NaN", "Infinity", "0x10", "01", "+1", "1.", ".5"
     };
-    static const char *const names[] = {
-        "llama-yarn", "gpt2", "gpt_neox", "bloom", "opt", "gemma3_text", "falcon-new", "mpt", "phi3-partial", "xglm", "cohere",
-        "smollm3-nope", "llama-longrope-long", "stablelm", "mistral-window"
-    };
-    char path[256];
     size_t at = 0, begin, end;
-    if (_i >= (int)(sizeof names / sizeof *names))
-        return;
-    snprintf(path, sizeof path, CHECKPOINTS "%s", names[_i]);
-    take(path);
+    take(families[_i]);
     const struct good_file *f = good_find(&good, "config.json");
     while (next_value(f, &at, &begin, &end))
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             char text[8192];
-            int n = snprintf(text, sizeof text, "%.*s %s%.*s", (int)begin, (const char *)f->data, values[v],
-                             (int)(f->size - end), (const char *)f->data + end);
+            int n = snprintf(text, sizeof text, "%.*s %s%.*s", (int)begin, (const char *)f->data,
+                             values[v], (int)(f->size - end), (const char *)f->data + end);
             ck_assert_int_lt(n, (int)sizeof text);
             scratch_write(f->name, text, (size_t)n);
             try_model(&good, RWK_LOAD_MAP);
@@ -298,8 +307,9 @@ END_TEST
 
 /* ---- tensors that are not there ---- */
 
-/* What a model may do without: what it does not use, a head that the embedding stands in for (or the other way round), and
- * biases of the whole model. In a layer, what other layers have must be there. */
+/* What a model may do without: what it does not use, a head that the embedding stands in for (or
+ * the other way round), and biases of the whole model. In a layer, what other layers have must be
+ * there. */
 static bool may_be_missing(const struct rwk_tensor_info *t, bool used)
 {
     bool of_layer = strpbrk(t->name, "0123456789") != NULL, bias = strstr(t->name, "bias") != NULL;
@@ -308,9 +318,11 @@ static bool may_be_missing(const struct rwk_tensor_info *t, bool used)
 
 START_TEST(a_missing_tensor_is_named)
 {
-    static const char *const names[] = { "llama-yarn", "gpt2", "gpt_neox", "bloom", "opt", "opt-350m-style", "gemma3_text",
-                                         "falcon-new", "falcon-mqa", "mpt", "phi", "xglm", "cohere", "stablelm", "qwen3",
-                                         "olmo", "olmo2", "starcoder2", "gptj", "biogpt" };
+    static const char *const names[] = {
+        "llama-yarn", "gpt2", "gpt_neox", "bloom", "opt", "opt-350m-style", "gemma3_text",
+        "falcon-new", "falcon-mqa", "mpt", "phi", "xglm", "cohere", "stablelm", "qwen3", "olmo",
+        "olmo2", "starcoder2", "gptj", "biogpt"
+    };
     char path[256];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, CHECKPOINTS "%s", names[i]);
@@ -328,8 +340,8 @@ START_TEST(a_missing_tensor_is_named)
             ck_assert_ptr_nonnull(at);
             put_byte(file, (size_t)(at - f->data) + 1, 'X');
             enum rwk_status status = try_model(&good, RWK_LOAD_MAP);
-            ck_assert_msg(status == RWK_STATUS_MISMATCH || (!status && may_be_missing(&t, t.used)), "%s without %s: %s",
-                          names[i], t.name, try_error.message);
+            ck_assert_msg(status == RWK_STATUS_MISMATCH || (!status && may_be_missing(&t, t.used)),
+                          "%s without %s: %s", names[i], t.name, try_error.message);
             put_byte(file, (size_t)(at - f->data) + 1, t.name[0]);
         }
         fclose(file);
@@ -352,11 +364,14 @@ static enum rwk_status try_index(const char *file)
 
 START_TEST(an_index_does_not_lead_out_of_the_directory)
 {
-    static const char *const names[] = { "../x", "/etc/passwd", "a/../../x", "..", "./../x", "a/..", "", "x/../../../x",
-                                         "\\u002e\\u002e/x", "\\u002fetc/passwd" };
+    static const char *const names[] = {
+        "../x", "/etc/passwd", "a/../../x", "..", "./../x", "a/..", "", "x/../../../x",
+        "\\u002e\\u002e/x", "\\u002fetc/passwd"
+    };
     take(models[2]);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ck_assert_msg(try_index(names[i]) == RWK_STATUS_FORMAT, "%s: %s", names[i], try_error.message);
+        ck_assert_msg(try_index(names[i]) == RWK_STATUS_FORMAT, "%s: %s", names[i],
+                      try_error.message);
         ck_assert_ptr_nonnull(strstr(try_error.message, "model.safetensors.index.json"));
     }
     ck_assert_int_eq(try_index("missing.safetensors"), RWK_STATUS_IO);
@@ -419,9 +434,10 @@ static void replace_files(bool tokenizer)
             ck_assert_int_eq(remove(path), 0);
             makers[m](path);
             enum rwk_status status = try_any(tokenizer);
-            ck_assert_msg(status == RWK_STATUS_IO || (makers[m] == make_empty && status), "%s, %d: %s %s", f->name, m,
-                          rwk_status_name(status), try_error.message);
-            ck_assert_msg(strstr(try_error.message, f->name) != NULL, "%s, %d: %s", f->name, m, try_error.message);
+            ck_assert_msg(status == RWK_STATUS_IO || (makers[m] == make_empty && status),
+                          "%s, %d: %s %s", f->name, m, rwk_status_name(status), try_error.message);
+            ck_assert_msg(strstr(try_error.message, f->name) != NULL, "%s, %d: %s", f->name, m,
+                          try_error.message);
             remove(path);
             scratch_write(f->name, f->data, f->size);
         }
@@ -463,11 +479,12 @@ int main(void)
     tcase_add_loop_test(tcase, a_model_with_a_file_cut_anywhere_is_refused, 0, N_MODELS);
     tcase_add_loop_test(tcase, a_tokenizer_with_a_file_cut_anywhere_is_refused, 0, N_TOKENIZERS);
     tcase_add_loop_test(tcase, a_model_with_a_wrong_byte_anywhere_does_no_harm, 0, N_MODELS);
-    tcase_add_loop_test(tcase, a_tokenizer_with_a_wrong_byte_anywhere_does_no_harm, 0, N_TOKENIZERS);
+    tcase_add_loop_test(tcase, a_tokenizer_with_a_wrong_byte_anywhere_does_no_harm, 0,
+                        N_TOKENIZERS);
     tcase_add_loop_test(tcase, deep_nesting_is_refused, 0, N_MODELS + N_TOKENIZERS);
     tcase_add_test(tcase, a_deep_safetensors_header_is_refused);
     tcase_add_loop_test(tcase, a_byte_order_mark_and_other_line_ends_change_nothing, 0, N_MODELS);
-    tcase_add_loop_test(tcase, no_value_of_any_key_does_harm, 0, 15);
+    tcase_add_loop_test(tcase, no_value_of_any_key_does_harm, 0, N_FAMILIES);
     tcase_add_test(tcase, a_missing_tensor_is_named);
     tcase_add_test(tcase, an_index_does_not_lead_out_of_the_directory);
     tcase_add_test(tcase, the_links_of_the_hub_cache_are_followed);

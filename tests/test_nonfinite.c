@@ -1,4 +1,5 @@
-/* A NaN or an infinity in the weights: it is reported where a number is wanted, never sampled or scored in silence. */
+/* A NaN or an infinity in the weights: it is reported where a number is wanted, never sampled or
+ * scored in silence. */
 #include "malformed.h"
 
 #include <math.h>
@@ -28,13 +29,18 @@ static bool all_finite(const float *logits, size_t n)
     return true;
 }
 
-/* Draws from the logits after the ids in every way; all must agree on whether there is something to draw from. */
+/* Draws from the logits after the ids in every way; all must agree on whether there is something to
+ * draw from. */
 static bool draws(const float *logits, size_t n)
 {
     static const struct {
         double temperature, top_p, min_p, penalty;
         int32_t top_k;
-    } ways[] = { { 0, 1, 0, 1, 0 }, { 1, 1, 0, 1, 0 }, { 0.5, 0.9, 0, 1, 0 }, { 2, 1, 0.1, 1.2, 5 }, { 0, 1, 0, 1.5, 0 } };
+    } ways[] = { { 0, 1, 0, 1, 0 },
+                 { 1, 1, 0, 1, 0 },
+                 { 0.5, 0.9, 0, 1, 0 },
+                 { 2, 1, 0.1, 1.2, 5 },
+                 { 0, 1, 0, 1.5, 0 } };
     enum rwk_status expected = all_finite(logits, n) ? RWK_STATUS_OK : RWK_STATUS_NUMERIC;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct rwk_sampler_options options;
@@ -48,7 +54,8 @@ static bool draws(const float *logits, size_t n)
         options.repetition_penalty = ways[i].penalty;
         options.top_k = ways[i].top_k;
         ck_assert_int_eq(rwk_sampler_create(&sampler, &options, NULL), RWK_STATUS_OK);
-        ck_assert_int_eq(rwk_sampler_sample(sampler, logits, n, ids, N_IDS, &sample, &error), expected);
+        ck_assert_int_eq(rwk_sampler_sample(sampler, logits, n, ids, N_IDS, &sample, &error),
+                         expected);
         ck_assert(!expected || (sample.token == 12345 && strstr(error.message, "finite")));
         rwk_sampler_close(&sampler);
     }
@@ -66,7 +73,8 @@ static bool use_model(const char *what)
     ck_assert_msg(!rwk_model_open(&model, scratch, NULL, &error), "%s", error.message);
     rwk_model_get_info(model, &info);
     ck_assert_int_eq(rwk_session_create(&session, model, NULL, &error), RWK_STATUS_OK);
-    ck_assert_int_eq(rwk_session_eval(session, ids, N_IDS, RWK_EVAL_ALL_LOGITS, NULL, &error), RWK_STATUS_OK);
+    ck_assert_int_eq(rwk_session_eval(session, ids, N_IDS, RWK_EVAL_ALL_LOGITS, NULL, &error),
+                     RWK_STATUS_OK);
     bool finite = true, last = true;
     for (size_t i = 0; i < N_IDS; i++) {
         last = draws(rwk_session_logits(session, i), info.vocab_size);
@@ -74,7 +82,8 @@ static bool use_model(const char *what)
     }
     ck_assert_int_eq(rwk_session_rewind(session, 0, NULL), RWK_STATUS_OK);
     enum rwk_status status = rwk_session_score(session, ids, N_IDS, scores, &error);
-    ck_assert_msg(finite ? !status : status == RWK_STATUS_NUMERIC, "%s: %s", what, rwk_status_name(status));
+    ck_assert_msg(finite ? !status : status == RWK_STATUS_NUMERIC, "%s: %s", what,
+                  rwk_status_name(status));
     ck_assert_uint_eq(rwk_session_position(session), status ? 0 : N_IDS);
     for (int i = 0; i < N_IDS - 1; i++)
         ck_assert(status || isfinite(scores[i]));
@@ -84,7 +93,8 @@ static bool use_model(const char *what)
 }
 
 /* Where the data begin, in the mapping and in the file. */
-static const char *first_data(const struct good_file *f, const struct rwk_tensor_file *weights, size_t *ret_offset)
+static const char *first_data(const struct good_file *f, const struct rwk_tensor_file *weights,
+                              size_t *ret_offset)
 {
     const char *first = NULL;
     uint64_t header;
@@ -102,7 +112,8 @@ static const char *const names[] = { "gpt2", "llama-mha", "bloom" };
 
 START_TEST(what_is_no_number_is_not_sampled)
 {
-    static const uint32_t values[] = { 0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7f800001u }; /* NaN, inf, -inf, signalling */
+    static const uint32_t values[] = { 0x7fc00000u, 0x7f800000u, 0xff800000u,
+                                       0x7f800001u }; /* NaN, inf, -inf, signalling */
     char path[256];
     struct rwk_tensor_file *weights = NULL;
     size_t n_refused = 0;
@@ -127,7 +138,8 @@ START_TEST(what_is_no_number_is_not_sampled)
         scratch_write("model.safetensors", spoiled, f->size);
         n_refused += !use_model(t.name);
     }
-    ck_assert_uint_gt(n_refused, rwk_tensor_file_n_tensors(weights) / 2); /* not all reach the logits */
+    ck_assert_uint_gt(n_refused,
+                      rwk_tensor_file_n_tensors(weights) / 2); /* not all reach the logits */
     free(spoiled);
     rwk_tensor_file_close(&weights);
 }

@@ -1,5 +1,5 @@
-/* The library as a plug-in: loaded, used and unloaded again and again, leaving nothing behind. Knows it through dlsym only.
- * RWK_TEST_LIBRARY is its path. */
+/* The library as a plug-in: loaded, used and unloaded again and again, leaving nothing behind.
+ * Knows it through dlsym only. RWK_TEST_LIBRARY is its path. */
 #include <check.h>
 #include <dlfcn.h>
 #include <fenv.h>
@@ -61,7 +61,9 @@ static void use_tokenizer(const struct functions *f)
     uint32_t ids[64];
     size_t n = 0;
     ck_assert_int_eq(f->tokenizer_open(&tokenizer, tokenizer_path, NULL, NULL), RWK_STATUS_OK);
-    ck_assert_int_eq(f->tokenizer_encode(tokenizer, "It was a dark", 13, 0, ids, 64, NULL, &n, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(
+        f->tokenizer_encode(tokenizer, "It was a dark", 13, 0, ids, 64, NULL, &n, NULL),
+        RWK_STATUS_OK);
     ck_assert_uint_gt(n, 0);
     f->tokenizer_close(&tokenizer);
 }
@@ -87,7 +89,8 @@ static float use_model(const struct functions *f)
     return logit;
 }
 
-/* Mappings of this process; 0 under a sanitizer, which maps for itself, and finds leaks in its own way. */
+/* Mappings of this process; 0 under a sanitizer, which maps for itself, and finds leaks in its own
+ * way. */
 static unsigned count_mappings(void)
 {
     unsigned n = 0;
@@ -115,14 +118,16 @@ START_TEST(loads_and_unloads_without_a_trace)
         first = i ? first : logit;
         ck_assert(logit == first);
         ck_assert_int_eq(dlclose(f.library), 0);
-        ck_assert_msg(!dlopen(RWK_TEST_LIBRARY, RTLD_NOW | RTLD_NOLOAD), "still loaded after dlclose");
+        ck_assert_msg(!dlopen(RWK_TEST_LIBRARY, RTLD_NOW | RTLD_NOLOAD),
+                      "still loaded after dlclose");
         warm = i == WARM_UP ? count_mappings() : warm;
     }
     ck_assert_uint_le(count_mappings(), warm + 4); /* 90 loads more must not leave one each */
 }
 END_TEST
 
-/* Rounding, and numbers below the normal ones: what a library that was linked with the wrong options switches over. */
+/* Rounding, and numbers below the normal ones: what a library that was linked with the wrong
+ * options switches over. */
 START_TEST(the_hosts_arithmetic_stays_as_it_was)
 {
     struct functions f;
@@ -138,7 +143,8 @@ START_TEST(the_hosts_arithmetic_stays_as_it_was)
     fesetround(FE_TONEAREST);
     ck_assert(tiny * 1.0f > 0 && tiny + tiny == 0x1p-148f && third * 3 == 1.0f);
 #ifdef __x86_64__
-    /* flush-to-zero, denormals-are-zero, rounding and exception masks; the flags of what happened may differ */
+    /* flush-to-zero, denormals-are-zero, rounding and exception masks; the flags of what happened
+     * may differ */
     ck_assert_uint_eq(before.__mxcsr & ~0x3fu, after.__mxcsr & ~0x3fu);
 #endif
 }

@@ -1,5 +1,5 @@
-/* One sequence however it came about: in one pass, in any chunks, token by token, after a longer one, after a rewind. Always the
- * same bits. */
+/* One sequence however it came about: in one pass, in any chunks, token by token, after a longer
+ * one, after a rewind. Always the same bits. */
 #include <check.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,8 +9,15 @@
 
 enum { N = 40, LONG = 60 };
 
-static const char *const names[] = { "gpt2", "llama-mha", "bloom", "mistral-window", "gemma3_text", "llama-dynamic",
-                                     "llama-longrope-short", "xglm", "mpt" };
+static const char *const names[] = { "gpt2",
+                                     "llama-mha",
+                                     "bloom",
+                                     "mistral-window",
+                                     "gemma3_text",
+                                     "llama-dynamic",
+                                     "llama-longrope-short",
+                                     "xglm",
+                                     "mpt" };
 
 static struct rwk_model *model;
 static uint32_t vocab, tokens[LONG];
@@ -37,7 +44,8 @@ static void eval(struct rwk_session *session, const uint32_t *ids, size_t n)
 static void assert_expected(const struct rwk_session *session, size_t n_last, const char *how)
 {
     size_t at = (size_t)rwk_session_position(session) - 1;
-    ck_assert_msg(!memcmp(rwk_session_logits(session, n_last - 1), expected + at * vocab, vocab * sizeof *expected),
+    ck_assert_msg(!memcmp(rwk_session_logits(session, n_last - 1), expected + at * vocab,
+                          vocab * sizeof *expected),
                   "other bits after token %zu: %s", at, how);
 }
 

@@ -53,7 +53,8 @@ static void assert_all_fail(const char *file)
     };
     for (size_t i = 0; i < sizeof got / sizeof *got; i++)
         ck_assert_int_eq(got[i], RWK_STATUS_IO);
-    ck_assert_msg(strstr(error.message, file) && strstr(error.message, "shorter"), "%s", error.message);
+    ck_assert_msg(strstr(error.message, file) && strstr(error.message, "shorter"), "%s",
+                  error.message);
     ck_assert_uint_eq(rwk_session_position(session), 4);
 }
 

@@ -1,5 +1,5 @@
-/* Two models and four sessions on four threads at once: every result is what it is alone. Meant for a build with the thread
- * sanitizer, and a test of the results in any other. */
+/* Two models and four sessions on four threads at once: every result is what it is alone. Meant for
+ * a build with the thread sanitizer, and a test of the results in any other. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
@@ -42,8 +42,9 @@ static void world_open(struct world *w)
         snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s", names[i]);
         ck_assert_msg(!rwk_model_open(&w->models[i], path, NULL, &error), "%s", error.message);
     }
-    ck_assert_msg(!rwk_tokenizer_open(&w->tokenizer, RWK_TEST_DATA "/../../examples/rope-llama", NULL, &error), "%s",
-                  error.message);
+    ck_assert_msg(!rwk_tokenizer_open(&w->tokenizer, RWK_TEST_DATA "/../../examples/rope-llama",
+                                      NULL, &error),
+                  "%s", error.message);
     ck_assert_int_eq(rwk_pool_create(&w->pool, 3, NULL, NULL), RWK_STATUS_OK);
 }
 
@@ -91,16 +92,21 @@ static void *run(void *arg)
         logits = rwk_session_logits(session, N_PROMPT - 1);
     for (int i = 0; i < N_STEPS && logits; i++) {
         o->tokens[i] = largest(logits, info.vocab_size);
-        logits = rwk_session_eval(session, &o->tokens[i], 1, 0, NULL, NULL) ? NULL : rwk_session_logits(session, 0);
+        logits = rwk_session_eval(session, &o->tokens[i], 1, 0, NULL, NULL)
+                     ? NULL
+                     : rwk_session_logits(session, 0);
         if (i == N_STEPS / 2 && rwk_session_fork(&fork, session, NULL))
             logits = NULL;
     }
-    if (!logits || rwk_session_eval(fork, prompt, N_PROMPT, 0, NULL, NULL) || rwk_session_rewind(session, 3, NULL) ||
+    if (!logits || rwk_session_eval(fork, prompt, N_PROMPT, 0, NULL, NULL) ||
+        rwk_session_rewind(session, 3, NULL) ||
         rwk_session_score(session, prompt, N_PROMPT, scores, NULL) ||
-        rwk_tokenizer_encode(job->world->tokenizer, "once upon a time", 16, 0, ids, 64, NULL, &o->n_ids, NULL)) {
+        rwk_tokenizer_encode(job->world->tokenizer, "once upon a time", 16, 0, ids, 64, NULL,
+                             &o->n_ids, NULL)) {
         give_up(o);
     } else {
-        memcpy(o->logits, rwk_session_logits(fork, N_PROMPT - 1), info.vocab_size * sizeof *o->logits);
+        memcpy(o->logits, rwk_session_logits(fork, N_PROMPT - 1),
+               info.vocab_size * sizeof *o->logits);
         for (int i = 0; i < N_PROMPT - 1; i++)
             o->score += scores[i];
     }
@@ -145,7 +151,10 @@ static void *contend(void *arg)
     for (uint32_t i = 0; i < 40; i++) {
         uint32_t token = i;
         enum rwk_status status = rwk_session_eval(c->session, &token, 1, 0, NULL, NULL);
-        atomic_fetch_add(status == RWK_STATUS_OK ? &c->n_ok : status == RWK_STATUS_BUSY ? &c->n_busy : &c->n_other, 1);
+        atomic_fetch_add(status == RWK_STATUS_OK     ? &c->n_ok
+                         : status == RWK_STATUS_BUSY ? &c->n_busy
+                                                     : &c->n_other,
+                         1);
     }
     return NULL;
 }
@@ -156,7 +165,8 @@ START_TEST(a_second_caller_is_told_that_the_session_is_busy)
     struct contest contest = { 0 };
     pthread_t threads[4];
     world_open(&world);
-    ck_assert_int_eq(rwk_session_create(&contest.session, world.models[0], NULL, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(rwk_session_create(&contest.session, world.models[0], NULL, NULL),
+                     RWK_STATUS_OK);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, contend, &contest), 0);
     for (int i = 0; i < 4; i++)
@@ -192,7 +202,8 @@ START_TEST(cancelling_from_another_thread_leaves_whole_tokens)
     options.chunk = 16;
     for (uint32_t i = 0; i < 256; i++)
         tokens[i] = i % 50;
-    ck_assert_int_eq(rwk_session_create(&contest.session, world.models[0], &options, NULL), RWK_STATUS_OK);
+    ck_assert_int_eq(rwk_session_create(&contest.session, world.models[0], &options, NULL),
+                     RWK_STATUS_OK);
     ck_assert_int_eq(pthread_create(&thread, NULL, keep_cancelling, &contest), 0);
     for (int i = 0; i < 50; i++) {
         size_t done = SIZE_MAX;

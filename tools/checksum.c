@@ -1,8 +1,10 @@
 /* Checksums of a model directory: written as a manifest, and compared with one.
  *
- *   directory -> units (a file; of a weight file its header and each tensor) -> XXH3, 128 bits, on all threads -> lines
+ *   directory -> units (a file; of a weight file its header and each tensor) -> XXH3, 128 bits, on
+ * all threads -> lines
  *
- * Together the units are every byte once, so that the pages of large weights are read once. A line is
+ * Together the units are every byte once, so that the pages of large weights are read once. A line
+ * is
  *
  *   <32 hexadecimal digits> <bytes> file "config.json"
  *   <32 hexadecimal digits> <bytes> header "model.safetensors"
@@ -58,11 +60,14 @@ static char *copy_text(const char *text)
     return memcpy(allocate(size, 1), text, size);
 }
 
-static struct unit *add_unit(struct units *u, enum kind kind, const char *file, const char *tensor, uint64_t bytes)
+static struct unit *add_unit(struct units *u, enum kind kind, const char *file, const char *tensor,
+                             uint64_t bytes)
 {
     reserve(&u->items, &u->capacity, u->n + 1, sizeof *u->items);
     struct unit *unit = &u->items[u->n++];
-    *unit = (struct unit){ .kind = kind, .file = copy_text(file), .tensor = copy_text(tensor), .bytes = bytes };
+    *unit = (struct unit) {
+        .kind = kind, .file = copy_text(file), .tensor = copy_text(tensor), .bytes = bytes
+    };
     return unit;
 }
 
@@ -188,7 +193,8 @@ static void add_done(struct work *w, size_t bytes)
         progress_update(&w->progress, done, w->total);
 }
 
-/* Has pages of a mapping brought in by one call instead of a fault for every few; where that fails they come by faults. */
+/* Has pages of a mapping brought in by one call instead of a fault for every few; where that fails
+ * they come by faults. */
 static void bring_in(const char *data, size_t size)
 {
 #ifdef MADV_POPULATE_READ
@@ -241,7 +247,9 @@ static int compare_tasks(const void *a, const void *b)
 
 static void hash_units(struct units *u, const struct options *o)
 {
-    struct work w = { .units = u, .tasks = allocate(u->n, sizeof *w.tasks), .main_thread = pthread_self() };
+    struct work w = { .units = u,
+                      .tasks = allocate(u->n, sizeof *w.tasks),
+                      .main_thread = pthread_self() };
     pthread_t threads[MAX_THREADS];
     uint32_t n = o->threads ? (uint32_t)o->threads : rwk_default_threads(), started = 0;
     for (size_t i = 0; i < u->n; i++) {
@@ -271,8 +279,8 @@ int run_checksum(const struct options *o)
     out_print("# ropewalk checksum, XXH3 of 128 bits\n");
     for (size_t i = 0; i < u.n; i++) {
         const struct unit *unit = &u.items[i];
-        out_print("%016" PRIx64 "%016" PRIx64 " %" PRIu64 " %s ", unit->hash.high64, unit->hash.low64, unit->bytes,
-                  kinds[unit->kind]);
+        out_print("%016" PRIx64 "%016" PRIx64 " %" PRIu64 " %s ", unit->hash.high64,
+                  unit->hash.low64, unit->bytes, kinds[unit->kind]);
         out_quoted(unit->file, strlen(unit->file));
         if (unit->kind == KIND_TENSOR) {
             out_write(" ", 1);
@@ -323,7 +331,8 @@ static char *read_name(struct line *line)
 {
     size_t room = (size_t)(line->end - line->at), size = 0, used = 0;
     char *name = allocate(room + 1, 1);
-    if (rwk_json_string_decode(line->at, room, name, room, &size, &used, NULL) || memchr(name, 0, size))
+    if (rwk_json_string_decode(line->at, room, name, room, &size, &used, NULL) ||
+        memchr(name, 0, size))
         bad_line(line);
     name[size] = 0;
     line->at += used;
@@ -396,8 +405,8 @@ static void differs(struct comparison *c, const struct unit *unit, const char *h
 {
     char line[sizeof c->first];
     bool is_tensor = unit->kind == KIND_TENSOR;
-    snprintf(line, sizeof line, "%.180s/%.100s: %s%.150s%s%s", c->directory, unit->file, is_tensor ? "tensor " : "",
-             unit->tensor, is_tensor ? " " : "", how);
+    snprintf(line, sizeof line, "%.180s/%.100s: %s%.150s%s%s", c->directory, unit->file,
+             is_tensor ? "tensor " : "", unit->tensor, is_tensor ? " " : "", how);
     if (c->n_different++ == 0)
         memcpy(c->first, line, sizeof line);
 }
@@ -406,7 +415,8 @@ static void differs(struct comparison *c, const struct unit *unit, const char *h
 static void compare(struct comparison *c, const struct units *now, const struct units *then)
 {
     for (size_t i = 0, k = 0; i < now->n || k < then->n;) {
-        const struct unit *a = i < now->n ? &now->items[i] : NULL, *b = k < then->n ? &then->items[k] : NULL;
+        const struct unit *a = i < now->n ? &now->items[i] : NULL,
+                          *b = k < then->n ? &then->items[k] : NULL;
         int order = !a ? 1 : !b ? -1 : compare_units(a, b);
         if (order < 0)
             c->n_new++;

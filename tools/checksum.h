@@ -4,7 +4,8 @@
 
 #include "options.h"
 
-/* Ends the program, naming the first difference, unless every checksum of the manifest options->verify holds. */
+/* Ends the program, naming the first difference, unless every checksum of the manifest
+ * options->verify holds. */
 void checksum_verify(const char *directory, const struct options *options);
 
 #endif

@@ -46,9 +46,10 @@ void json_null(struct json *json, const char *key);
 void json_floats(struct json *json, const char *key, const float *values, size_t n);
 void json_ids(struct json *json, const char *key, const uint32_t *ids, size_t n);
 
-/* A file being written, one at a time: opened at once, so that a name that cannot be written is refused before the work. It
- * is written beside its name and takes it in file_close(), when all of it is on the disk: until then, and for good where the
- * program fails, an older file stays what it was. */
+/* A file being written, one at a time: opened at once, so that a name that cannot be written is
+ * refused before the work. It is written beside its name and takes it in file_close(), when all of
+ * it is on the disk: until then, and for good where the program fails, an older file stays what it
+ * was. */
 FILE *file_open(const char *path);
 void file_close(FILE *file, const char *path);
 

@@ -1,5 +1,5 @@
-/* Any bytes as config.json (and generation_config.json) of a directory that holds, as zeros, the weights of a dozen
- * families: the position plan, the binding, one token through what opens. */
+/* Any bytes as config.json (and generation_config.json) of a directory that holds, as zeros, the
+ * weights of a dozen families: the position plan, the binding, one token through what opens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,12 +44,13 @@ static void add_tensor(struct header *h, const struct rwk_tensor_info *t)
     if (strstr(h->text, key))
         return;
     size_t room = sizeof h->text - h->size;
-    int n = snprintf(h->text + h->size, room, "%c%s{\"dtype\":\"%s\",\"shape\":[", h->size ? ',' : '{', key,
-                     rwk_dtype_name(t->dtype));
+    int n = snprintf(h->text + h->size, room, "%c%s{\"dtype\":\"%s\",\"shape\":[",
+                     h->size ? ',' : '{', key, rwk_dtype_name(t->dtype));
     for (uint32_t d = 0; d < t->n_dims; d++)
-        n += snprintf(h->text + h->size + n, room - (size_t)n, "%s%llu", d ? "," : "", (unsigned long long)t->shape[d]);
-    n += snprintf(h->text + h->size + n, room - (size_t)n, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)h->offset,
-                  (unsigned long long)(h->offset + t->n_bytes));
+        n += snprintf(h->text + h->size + n, room - (size_t)n, "%s%llu", d ? "," : "",
+                      (unsigned long long)t->shape[d]);
+    n += snprintf(h->text + h->size + n, room - (size_t)n, "],\"data_offsets\":[%llu,%llu]}",
+                  (unsigned long long)h->offset, (unsigned long long)(h->offset + t->n_bytes));
     REQUIRE((size_t)n < room - 1);
     h->size += (size_t)n;
     h->offset += t->n_bytes;
@@ -57,14 +58,17 @@ static void add_tensor(struct header *h, const struct rwk_tensor_info *t)
 
 static void write_weights(void)
 {
-    static const char *const checkpoints[] = { "llama-yarn", "gpt2", "bloom", "gpt_neox", "opt", "gemma3_text", "qwen3",
-                                               "falcon-new", "mpt", "cohere", "stablelm", "phi3-partial", "olmo2" };
+    static const char *const checkpoints[] = {
+        "llama-yarn", "gpt2", "bloom",  "gpt_neox", "opt",          "gemma3_text", "qwen3",
+        "falcon-new", "mpt",  "cohere", "stablelm", "phi3-partial", "olmo2"
+    };
     static struct header header;
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
         char path[512];
         struct rwk_tensor_file *file = NULL;
         struct rwk_tensor_info tensor = { 0 };
-        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s/model.safetensors", checkpoints[i]);
+        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%s/model.safetensors",
+                 checkpoints[i]);
         REQUIRE(rwk_tensor_file_open(&file, path, NULL, NULL) == RWK_STATUS_OK);
         for (size_t k = 0; k < rwk_tensor_file_n_tensors(file); k++) {
             rwk_tensor_file_get(file, k, &tensor);
@@ -75,14 +79,17 @@ static void write_weights(void)
     header.text[header.size++] = '}';
     FILE *file = fopen(path_of("model.safetensors"), "wb");
     uint64_t size = header.size;
-    REQUIRE(file && fwrite(&size, 8, 1, file) == 1 && fwrite(header.text, 1, header.size, file) == header.size);
-    REQUIRE(fflush(file) == 0 && ftruncate(fileno(file), (off_t)(8 + header.size + header.offset)) == 0);
+    REQUIRE(file && fwrite(&size, 8, 1, file) == 1 &&
+            fwrite(header.text, 1, header.size, file) == header.size);
+    REQUIRE(fflush(file) == 0 &&
+            ftruncate(fileno(file), (off_t)(8 + header.size + header.offset)) == 0);
     REQUIRE(fclose(file) == 0);
 }
 
 static void clean_up(void)
 {
-    static const char *const names[] = { "config.json", "generation_config.json", "model.safetensors" };
+    static const char *const names[] = { "config.json", "generation_config.json",
+                                         "model.safetensors" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         remove(path_of(names[i]));
     rmdir(directory);
@@ -129,8 +136,9 @@ static void check(enum rwk_status status, const struct rwk_error *error)
 {
     if (!status)
         return;
-    REQUIRE(status == RWK_STATUS_FORMAT || status == RWK_STATUS_UNSUPPORTED || status == RWK_STATUS_MISMATCH ||
-            status == RWK_STATUS_RANGE || (status == RWK_STATUS_NOMEM && refused));
+    REQUIRE(status == RWK_STATUS_FORMAT || status == RWK_STATUS_UNSUPPORTED ||
+            status == RWK_STATUS_MISMATCH || status == RWK_STATUS_RANGE ||
+            (status == RWK_STATUS_NOMEM && refused));
     REQUIRE(error->message[0] && !strchr(error->message, '\n'));
 }
 
