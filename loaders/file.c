@@ -69,6 +69,7 @@ static enum rwk_status hold(struct rwk_file *file, int fd, const char *path,
         return rwk_fail_io(error, path, code, "cannot be locked in memory");
     }
     file->data = data;
+    file->fd = fd;
     return RWK_STATUS_OK;
 }
 
@@ -105,7 +106,7 @@ static enum rwk_status begin(struct rwk_file *file, const char *path, enum rwk_l
     if (!copy)
         return rwk_fail_nomem(error, n + 1);
     memcpy(copy, path, n + 1);
-    *file = (struct rwk_file) { .path = copy, .load_mode = load_mode, .memory = memory };
+    *file = (struct rwk_file) { .path = copy, .load_mode = load_mode, .fd = -1, .memory = memory };
     return RWK_STATUS_OK;
 }
 
@@ -121,7 +122,8 @@ enum rwk_status rwk_file_open_telling(struct rwk_file *ret_file, const char *pat
     status = rwk_path_open(&fd, &file.size, path, error);
     if (!status) {
         status = hold(&file, fd, path, progress, error);
-        close(fd);
+        if (file.fd < 0)
+            close(fd);
     }
     if (status) {
         rwk_free(memory, (void *)file.path);
@@ -224,8 +226,22 @@ void rwk_file_close(struct rwk_file *file)
         rwk_free(file->memory, (void *)file->data);
     else if (!file->is_foreign)
         munmap((void *)file->data, file->size);
+    if (file->fd >= 0)
+        close(file->fd);
     rwk_free(file->memory, (void *)file->path);
     *file = (struct rwk_file) { 0 };
+}
+
+enum rwk_status rwk_file_check(const struct rwk_file *file, struct rwk_error *error)
+{
+    struct stat st;
+    if (file->fd < 0)
+        return RWK_STATUS_OK;
+    if (fstat(file->fd, &st) != 0)
+        return rwk_fail_io(error, file->path, errno, "cannot be examined");
+    if ((uintmax_t)st.st_size < file->size)
+        return rwk_fail_io(error, file->path, 0, "became shorter while it was in use");
+    return RWK_STATUS_OK;
 }
 
 bool rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size,
@@ -294,11 +310,18 @@ enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const ch
 bool rwk_path_exists(const char *path)
 {
     struct stat st;
-    return lstat(path, &st) == 0;
+    return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool rwk_path_is_directory(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+enum rwk_status rwk_path_fail_directory(const char *path, struct rwk_error *error)
+{
+    struct stat st;
+    return stat(path, &st) != 0 ? rwk_fail_io(error, path, errno, "cannot be opened")
+                                : rwk_fail_io(error, path, 0, "is not a directory");
 }

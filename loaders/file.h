@@ -15,6 +15,7 @@ struct rwk_file {
     bool is_foreign;                     /* data is the host's: neither unmapped nor freed */
     struct rwk_file_functions functions; /* of an open foreign file; or zero */
     void *handle;
+    int fd; /* of a mapped file, to ask for its size; -1 where there is none */
     struct rwk_memory *memory;
 };
 
@@ -43,6 +44,11 @@ enum rwk_status rwk_file_hold_foreign(struct rwk_file *ret_file, const struct rw
                                       struct rwk_error *error);
 void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
 
+/* IO when a mapped file has become shorter since it was opened: touching what is gone would end the
+ * process by SIGBUS. What happens between this call and the touch nobody can rule out; data that
+ * were read are safe for good. */
+enum rwk_status rwk_file_check(const struct rwk_file *file, struct rwk_error *error);
+
 /* Has the pages of [offset, offset + size) brought in: in the background, or before returning,
  * which tells the progress in bytes (`progress` may be NULL). Best effort; false when the host
  * asked to stop. */
@@ -61,9 +67,11 @@ enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const ch
                               const char *name, struct rwk_error *error);
 /* Whether a name may be joined: relative, not empty, no ".." in it. */
 bool rwk_path_is_inside(const char *name);
-/* Whether something exists at the path (a broken symbolic link does, so that it is reported rather
- * than passed over). */
+/* Whether something exists at the path. A broken symbolic link does, and so does what the system
+ * refuses to examine, so that opening it reports the fault and nothing is passed over. */
 bool rwk_path_exists(const char *path);
 bool rwk_path_is_directory(const char *path);
+/* Says why it is none: IO. */
+enum rwk_status rwk_path_fail_directory(const char *path, struct rwk_error *error);
 
 #endif

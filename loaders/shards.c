@@ -236,8 +236,7 @@ static enum rwk_status no_weights(const struct rwk_files *files, struct rwk_erro
     static const char *const others[] = { "pytorch_model.bin", "pytorch_model.bin.index.json",
                                           "tf_model.h5", "flax_model.msgpack" };
     if (!files->is_directory)
-        return rwk_fail(error, RWK_STATUS_IO, files->label,
-                        rwk_path_exists(files->label) ? "is not a directory" : "does not exist");
+        return rwk_path_fail_directory(files->label, error);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (rwk_files_have(files, others[i]))
             return rwk_fail(error, RWK_STATUS_UNSUPPORTED, files->label,

@@ -1,10 +1,12 @@
 /* Families as tables.
  *
- * A family is one file with one `const struct rwk_arch`: which config keys it reads, what its tensors are called and where
- * they go, and its traits. Nothing outside the file knows its name; registry.c lists it. What tables cannot say (a key that
- * changes the kind of block, windows by layer) is said by its `finish` function, which only fills in struct rwk_facts.
+ * A family is one file with one `const struct rwk_arch`: which config keys it reads, what its
+ * tensors are called and where they go, and its traits. Nothing outside the file knows its name;
+ * registry.c lists it. What tables cannot say (a key that changes the kind of block, windows by
+ * layer) is said by its `finish` function, which only fills in struct rwk_facts.
  *
- *   config.json --config rows--> facts --finish--> facts --position--> request;  weight rows --bind.c--> struct rwk_model
+ *   config.json --config rows--> facts --finish--> facts --position--> request
+ *   weight rows --bind.c--> struct rwk_model
  */
 #ifndef RWK_MODELS_ARCH_H
 #define RWK_MODELS_ARCH_H
@@ -15,7 +17,8 @@
 
 enum rwk_qkv {
     RWK_QKV_CONCAT, /* all queries, all keys, all values: also where they are separate matrices */
-    RWK_QKV_GROUPS  /* for each key/value head: its queries, its key, its value (one query each: BLOOM, NeoX) */
+    /* for each key/value head: its queries, its key, its value (one query each: BLOOM, NeoX) */
+    RWK_QKV_GROUPS
 };
 
 /* What a config comes to: read by config rows, completed by `finish`. */
@@ -23,8 +26,8 @@ struct rwk_facts {
     uint32_t n_layers, hidden_size, word_size /* 0: hidden */, n_heads, n_kv_heads /* 0: n_heads */,
         head_dim /* 0: hidden / heads */, ffn_size, vocab_size;
     uint64_t max_positions, window;
-    double norm_eps, embed_scale, residual_scale, attention_scale /* 0: 1/sqrt(head_dim) */, logit_scale, clip_qkv,
-        attention_softcap, logit_softcap;
+    double norm_eps, embed_scale, residual_scale, attention_scale /* 0: 1/sqrt(head_dim) */,
+        logit_scale, clip_qkv, attention_softcap, logit_softcap;
     bool tied;
 
     /* traits, copied from the family's row before its config is read */
@@ -37,14 +40,16 @@ struct rwk_facts {
     bool gated, residual_from_norm;
     float norm_weight_offset;           /* 1: norms are stored as w - 1 */
     const char *position;               /* name of the position scheme */
-    struct rwk_position_request request; /* its details; n_heads, head_dim and the like are filled in at the end */
+    /* its details; n_heads, head_dim and the like are filled in at the end */
+    struct rwk_position_request request;
     struct rwk_rope_keys rope;          /* how the family spells its rope keys */
 
     /* for `finish` only: raw values of keys that decide something; read by rows into these */
     bool flag[4];
     double number[2];
 
-    /* by layer, [n_layers]; made after the config rows, before finish: window, attention_scale, rope table 0 */
+    /* by layer, [n_layers]; made after the config rows, before finish: window, attention_scale,
+     * rope table 0 */
     struct rwk_layer_facts {
         uint64_t window;
         double attention_scale;
@@ -64,8 +69,8 @@ enum rwk_key_type {
 
 enum { RWK_NULL_IS_OFF = 1 }; /* a key that is there and null means 0, not the fallback */
 
-/* One config key. `keys`: alternatives separated by '|', the first that is present and not null counts; dots descend into
- * objects. */
+/* One config key. `keys`: alternatives separated by '|', the first that is present and not null
+ * counts; dots descend into objects. */
 struct rwk_config_row {
     const char *keys;
     enum rwk_key_type type;
@@ -79,23 +84,24 @@ struct rwk_config_row {
 enum rwk_dimension {
     RWK_DIM_NONE,     /* a vector has one dimension only */
     RWK_DIM_HIDDEN, RWK_DIM_WORD, RWK_DIM_VOCAB, RWK_DIM_POSITIONS,
-    RWK_DIM_Q, RWK_DIM_KV, RWK_DIM_QKV, RWK_DIM_HEAD, RWK_DIM_HEADS /* number of heads */, RWK_DIM_KV_HEADS,
+    RWK_DIM_Q, RWK_DIM_KV, RWK_DIM_QKV, RWK_DIM_HEAD,
+    RWK_DIM_HEADS, RWK_DIM_KV_HEADS, /* how many there are */
     RWK_DIM_FFN, RWK_DIM_FFN2
 };
 
 enum {
-    RWK_OPTIONAL = 1,    /* may be missing */
-    RWK_TRANSPOSED = 2,  /* stored [in, out] */
-    RWK_OR_TIED = 4,     /* the head: the embedding takes its place where the config ties them */
-    RWK_PART_K = 8,      /* of the concatenated QKV bias: the keys' part */
-    RWK_PART_V = 16,     /* the values' part */
+    RWK_OPTIONAL = 1,       /* may be missing */
+    RWK_TRANSPOSED = 2,     /* stored [in, out] */
+    RWK_OR_TIED = 4,        /* the head: the embedding takes its place where the config ties them */
+    RWK_PART_K = 8,         /* of the concatenated QKV bias: the keys' part */
+    RWK_PART_V = 16,        /* the values' part */
     RWK_SPLIT_GATE_UP = 32, /* rows 0..ffn: gate, the rest: up */
-    RWK_NORM_WEIGHT = 64, /* norm_weight_offset is added */
-    RWK_PER_HEAD = 128   /* the name has a second %u: one tensor for each query head (or key head) */
+    RWK_NORM_WEIGHT = 64,   /* norm_weight_offset is added */
+    RWK_PER_HEAD = 128      /* the name has a second %u: one tensor for each query (or key) head */
 };
 
-/* One tensor. Name: %u stands for the layer; alternatives are separated by '|'. Without %u it is a tensor of the whole
- * model. Each is tried with and without the family's prefix. */
+/* One tensor. Name: %u stands for the layer; alternatives are separated by '|'. Without %u it is a
+ * tensor of the whole model. Each is tried with and without the family's prefix. */
 struct rwk_weight_row {
     const char *name;
     bool is_matrix;
@@ -112,34 +118,37 @@ struct rwk_arch {
     const struct rwk_config_row *config; /* ends with keys NULL */
     const struct rwk_weight_row *weights; /* ends with name NULL */
     /* Completes the facts; config is the root object. May be NULL. */
-    enum rwk_status (*finish)(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
-                              struct rwk_error *error);
+    enum rwk_status (*finish)(struct rwk_facts *facts, const struct rwk_node *config,
+                              const char *file, struct rwk_error *error);
 };
 
 /* registry.c: the family for a config, or an error that names model_type. */
-enum rwk_status rwk_arch_find(const struct rwk_arch **ret_arch, const struct rwk_node *config, const char *file,
-                              struct rwk_error *error);
+enum rwk_status rwk_arch_find(const struct rwk_arch **ret_arch, const struct rwk_node *config,
+                              const char *file, struct rwk_error *error);
 
 /* facts.c: config -> facts. */
-enum rwk_status rwk_facts_read(struct rwk_facts *ret_facts, const struct rwk_arch *arch, const struct rwk_node *config,
-                               const char *file, struct rwk_arena *arena, struct rwk_error *error);
+enum rwk_status rwk_facts_read(struct rwk_facts *ret_facts, const struct rwk_arch *arch,
+                               const struct rwk_node *config, const char *file,
+                               struct rwk_arena *arena, struct rwk_error *error);
 
 /* position request of a config, by its family. */
 enum rwk_status rwk_arch_position_request(struct rwk_position_request *ret, const char **ret_family,
-                                          const struct rwk_node *config, const char *file, struct rwk_arena *arena,
-                                          struct rwk_error *error);
+                                          const struct rwk_node *config, const char *file,
+                                          struct rwk_arena *arena, struct rwk_error *error);
 
 struct rwk_weights_set;
 struct rwk_quantizer;
 
-/* What rwk_bind works on. Copies (widened vectors) go to the arena and are counted in model->copied_bytes. */
+/* What rwk_bind works on. Copies (widened vectors) go to the arena and are counted in
+ * model->copied_bytes. */
 struct rwk_binder {
     struct rwk_model *model;
     const struct rwk_arch *arch;
     const struct rwk_facts *facts;
     const struct rwk_weights_set *weights;
     bool *used;                   /* [n_tensors] set for each tensor that is bound */
-    struct rwk_matrix *quantized; /* [n_tensors] the tensors that are, or were made, quantised matrices; others data NULL */
+    /* [n_tensors] the tensors that are, or were made, quantised matrices; others data NULL */
+    struct rwk_matrix *quantized;
     struct rwk_arena *arena;
     struct rwk_quantizer *quantizer;
     enum rwk_element packed;      /* what tensors of dtype U8 hold: Q8 or Q4; F32: there are none */
@@ -150,7 +159,8 @@ struct rwk_binder {
 enum rwk_status rwk_bind(struct rwk_binder *binder);
 
 /* For finish functions: a per-layer list of strings ("layer_types"); NULL node: absent. */
-enum rwk_status rwk_facts_windows_from_layer_types(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
+enum rwk_status rwk_facts_windows_from_layer_types(struct rwk_facts *facts,
+                                                   const struct rwk_node *config, const char *file,
                                                    struct rwk_error *error);
 
 #endif

@@ -257,7 +257,10 @@ static enum rwk_status bind_row(const struct rwk_binder *b, const struct rwk_wei
     uint32_t parts = row->flags & RWK_PER_HEAD ? (uint32_t)dimension(b->facts, row->rows) : 1;
     for (uint32_t part = 0; part < parts; part++) {
         const struct rwk_tensor *t = find_tensor(b, row, layer, part, name);
-        if (!t && row->flags & (RWK_OPTIONAL | RWK_OR_TIED))
+        char first[NAME_SIZE];
+        if (layer > 0 && row->flags & RWK_OPTIONAL && !t != !find_tensor(b, row, 0, part, first))
+            return missing(b, t ? first : name); /* some layers have it and some do not */
+        if (!t && part == 0 && row->flags & (RWK_OPTIONAL | RWK_OR_TIED))
             return RWK_STATUS_OK;
         if (!t)
             return missing(b, name);
@@ -293,6 +296,26 @@ static bool wanted(const struct rwk_binder *b, const struct rwk_weight_row *row)
     return !(is_global(row) && row->is_matrix && row->slot == RWK_M_POSITION && strcmp(b->facts->position, "learned") != 0);
 }
 
+/* Whether the configuration asks for what some members of the family lack: without it the pass would compute something
+ * else, or have nothing to read. */
+static bool needed(const struct rwk_facts *f, const struct rwk_weight_row *row)
+{
+    const bool of_layer[RWK_N_LAYER_VECTORS] = {
+        [RWK_V_ATTN_NORM] = f->norms & RWK_HAS_ATTN_NORM,
+        [RWK_V_ATTN_POST] = f->norms & RWK_HAS_ATTN_POST,
+        [RWK_V_FFN_NORM] = f->norms & RWK_HAS_FFN_NORM && f->block != RWK_BLOCK_PARALLEL,
+        [RWK_V_FFN_POST] = f->norms & RWK_HAS_FFN_POST,
+        [RWK_V_Q_NORM] = f->qk_norm != RWK_QK_NORM_NONE,
+        [RWK_V_K_NORM] = f->qk_norm != RWK_QK_NORM_NONE,
+    };
+    if (row->is_matrix)
+        return is_global(row) && f->word_size != f->hidden_size &&
+               (row->slot == RWK_M_PROJECT_IN || row->slot == RWK_M_PROJECT_OUT);
+    if (is_global(row))
+        return row->slot == RWK_V_FINAL_NORM && f->norms & RWK_HAS_FINAL_NORM;
+    return of_layer[row->slot];
+}
+
 /* The head has no tensor of its own, and the embedding takes its place. */
 static bool embedding_is_head(const struct rwk_binder *b)
 {
@@ -308,18 +331,20 @@ enum rwk_status rwk_bind(struct rwk_binder *b)
     struct rwk_model *model = b->model;
     enum rwk_status status = RWK_STATUS_OK;
     b->embedding_is_head = embedding_is_head(b);
-    for (const struct rwk_weight_row *row = b->arch->weights; row->name && !status; row++) {
-        if (!wanted(b, row))
+    for (const struct rwk_weight_row *r = b->arch->weights; r->name && !status; r++) {
+        struct rwk_weight_row row = *r;
+        if (!wanted(b, &row))
             continue;
-        if (is_global(row)) {
-            struct rwk_weight_row table = *row;
-            if (row->is_matrix && row->slot == RWK_M_EMBED && b->facts->tied)
-                table.flags |= RWK_OR_TIED;
-            status = bind_row(b, &table, 0, model->matrix, model->vector);
+        if (needed(b->facts, &row))
+            row.flags &= ~(unsigned)RWK_OPTIONAL;
+        if (is_global(&row)) {
+            if (row.is_matrix && row.slot == RWK_M_EMBED && b->facts->tied)
+                row.flags |= RWK_OR_TIED;
+            status = bind_row(b, &row, 0, model->matrix, model->vector);
             continue;
         }
         for (uint32_t l = 0; l < b->facts->n_layers && !status; l++)
-            status = bind_row(b, row, l, model->layers[l].matrix, model->layers[l].vector);
+            status = bind_row(b, &row, l, model->layers[l].matrix, model->layers[l].vector);
     }
     return status ? status : tie(b);
 }

@@ -1,6 +1,7 @@
-/* BLOOM and BLOOMZ: ALiBi positions, a norm on the embedding, q, k and v of each head side by side in one matrix; the
- * feed-forward is 4 x hidden with the tanh form of GELU. "apply_residual_connection_post_layernorm" takes the residual after
- * the norm. pretraining_tp and slow_but_exact only reorder sums. */
+/* BLOOM and BLOOMZ: ALiBi positions, a norm on the embedding, q, k and v of each head side by side
+ * in one matrix; the feed-forward is 4 x hidden with the tanh form of GELU.
+ * "apply_residual_connection_post_layernorm" takes the residual after the norm. pretraining_tp and
+ * slow_but_exact only reorder sums. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -9,7 +10,8 @@ static const struct rwk_config_row config[] = {
     { "n_head|num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, 8, 1, RWK_MAX_WIDTH },
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 250880, 1, INT32_MAX },
     { "layer_norm_epsilon", RWK_KEY_F64, RWK_FIELD(norm_eps), 0, 1e-5, 0, 1 },
-    { "apply_residual_connection_post_layernorm", RWK_KEY_BOOL, RWK_FIELD(residual_from_norm), 0, 0, 0, 0 },
+    { "apply_residual_connection_post_layernorm", RWK_KEY_BOOL, RWK_FIELD(residual_from_norm), 0, 0,
+      0, 0 },
     { "tie_word_embeddings", RWK_KEY_BOOL, RWK_FIELD(tied), 0, 1, 0, 0 },
     { 0 },
 };
@@ -20,7 +22,8 @@ static const struct rwk_weight_row weights[] = {
     RWK_VECTOR("word_embeddings_layernorm.bias", RWK_V_EMBED_NORM_BIAS, RWK_DIM_HIDDEN, 0),
     RWK_VECTOR("h.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, 0),
     RWK_VECTOR("h.%u.input_layernorm.bias", RWK_V_ATTN_NORM_BIAS, RWK_DIM_HIDDEN, 0),
-    RWK_MATRIX("h.%u.self_attention.query_key_value.weight", RWK_M_QKV, RWK_DIM_QKV, RWK_DIM_HIDDEN, 0),
+    RWK_MATRIX("h.%u.self_attention.query_key_value.weight", RWK_M_QKV, RWK_DIM_QKV, RWK_DIM_HIDDEN,
+               0),
     RWK_VECTOR("h.%u.self_attention.query_key_value.bias", RWK_V_QKV_BIAS, RWK_DIM_QKV, 0),
     RWK_MATRIX("h.%u.self_attention.dense.weight", RWK_M_O, RWK_DIM_HIDDEN, RWK_DIM_Q, 0),
     RWK_VECTOR("h.%u.self_attention.dense.bias", RWK_V_O_BIAS, RWK_DIM_HIDDEN, 0),
@@ -40,10 +43,17 @@ const struct rwk_arch rwk_arch_bloom = {
     .name = "bloom",
     .model_types = "bloom",
     .prefix = "transformer.",
-    .traits = { .norm = RWK_NORM_LAYER, .block = RWK_BLOCK_SEQUENTIAL, .qkv = RWK_QKV_GROUPS,
-                .activation = RWK_ACT_GELU_TANH, .embed_scale = 1, .residual_scale = 1, .logit_scale = 1,
-                .norms = RWK_HAS_EMBED_NORM | RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM,
-                .position = "alibi", .request = { .alibi_bias_max = 8, .alibi_scale = 1 } },
+    .traits = { .norm = RWK_NORM_LAYER,
+                .block = RWK_BLOCK_SEQUENTIAL,
+                .qkv = RWK_QKV_GROUPS,
+                .activation = RWK_ACT_GELU_TANH,
+                .embed_scale = 1,
+                .residual_scale = 1,
+                .logit_scale = 1,
+                .norms =
+                    RWK_HAS_EMBED_NORM | RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM,
+                .position = "alibi",
+                .request = { .alibi_bias_max = 8, .alibi_scale = 1 } },
     .config = config,
     .weights = weights,
 };

@@ -1,4 +1,5 @@
-/* Command R: one layer norm without bias for attention and feed-forward in parallel, rotation in neighbouring pairs, scaled logits. */
+/* Command R: one layer norm without bias for attention and feed-forward in parallel, rotation in
+ * neighbouring pairs, scaled logits. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -16,13 +17,15 @@ static const struct rwk_weight_row weights[] = {
     RWK_LLAMA_ATTENTION_ROWS,
     RWK_LLAMA_FFN_ROWS,
     RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, 0),
-    { "layers.%u.self_attn.q_norm.weight", false, RWK_V_Q_NORM, RWK_DIM_HEADS, RWK_DIM_HEAD, RWK_OPTIONAL },
-    { "layers.%u.self_attn.k_norm.weight", false, RWK_V_K_NORM, RWK_DIM_KV_HEADS, RWK_DIM_HEAD, RWK_OPTIONAL },
+    { "layers.%u.self_attn.q_norm.weight", false, RWK_V_Q_NORM, RWK_DIM_HEADS, RWK_DIM_HEAD,
+      RWK_OPTIONAL },
+    { "layers.%u.self_attn.k_norm.weight", false, RWK_V_K_NORM, RWK_DIM_KV_HEADS, RWK_DIM_HEAD,
+      RWK_OPTIONAL },
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     (void)config_root;
     (void)file;

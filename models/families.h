@@ -1,5 +1,5 @@
-/* What many families share: the spelling of LLaMA's config keys and tensors, which most later ones took over, as rows and
- * traits to be put into their tables. */
+/* What many families share: the spelling of LLaMA's config keys and tensors, which most later ones
+ * took over, as rows and traits to be put into their tables. */
 #ifndef RWK_MODELS_FAMILIES_H
 #define RWK_MODELS_FAMILIES_H
 
@@ -19,15 +19,19 @@
     { "head_dim", RWK_KEY_U32, RWK_FIELD(head_dim), 0, dim, 1, RWK_MAX_WIDTH }, \
     { "intermediate_size", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, ffn, 1, RWK_MAX_WIDTH }, \
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, vocab, 1, INT32_MAX }, \
-    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, positions, 1, RWK_MAX_POSITIONS }
+    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, positions, 1, \
+      RWK_MAX_POSITIONS }
 #define RWK_EPS_ROW(key, value) { key, RWK_KEY_F64, RWK_FIELD(norm_eps), 0, value, 0, 1 }
 #define RWK_TIED_ROW(value) { "tie_word_embeddings", RWK_KEY_BOOL, RWK_FIELD(tied), 0, value, 0, 0 }
 #define RWK_ACTIVATION_ROW(key) { key, RWK_KEY_ACTIVATION, RWK_FIELD(activation), 0, 0, 0, 0 }
-#define RWK_NUMBER_ROW(key, name, value, least, most) { key, RWK_KEY_F64, RWK_FIELD(name), 0, value, least, most }
-#define RWK_FLAG_ROW(key, which, value) { key, RWK_KEY_BOOL, RWK_FIELD(flag[which]), 0, value, 0, 0 }
+#define RWK_NUMBER_ROW(key, name, value, least, most) \
+    { key, RWK_KEY_F64, RWK_FIELD(name), 0, value, least, most }
+#define RWK_FLAG_ROW(key, which, value) \
+    { key, RWK_KEY_BOOL, RWK_FIELD(flag[which]), 0, value, 0, 0 }
 /* A window that is on unless the config says null. */
 #define RWK_WINDOW_ROW(value) \
-    { "sliding_window", RWK_KEY_U64, RWK_FIELD(window), RWK_NULL_IS_OFF, value, 1, RWK_MAX_POSITIONS }
+    { "sliding_window", RWK_KEY_U64, RWK_FIELD(window), RWK_NULL_IS_OFF, value, 1, \
+      RWK_MAX_POSITIONS }
 
 #define RWK_LLAMA_TRAITS \
     .norm = RWK_NORM_RMS, .block = RWK_BLOCK_SEQUENTIAL, .qkv = RWK_QKV_CONCAT, .gated = true, \
@@ -49,8 +53,10 @@
     RWK_MATRIX("layers.%u.self_attn.v_proj.weight", RWK_M_V, RWK_DIM_KV, RWK_DIM_HIDDEN, 0), \
     RWK_MATRIX("layers.%u.self_attn.o_proj.weight", RWK_M_O, RWK_DIM_HIDDEN, RWK_DIM_Q, 0), \
     RWK_VECTOR("layers.%u.self_attn.q_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_Q, RWK_OPTIONAL), \
-    RWK_VECTOR("layers.%u.self_attn.k_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, RWK_OPTIONAL | RWK_PART_K), \
-    RWK_VECTOR("layers.%u.self_attn.v_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, RWK_OPTIONAL | RWK_PART_V), \
+    RWK_VECTOR("layers.%u.self_attn.k_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, \
+               RWK_OPTIONAL | RWK_PART_K), \
+    RWK_VECTOR("layers.%u.self_attn.v_proj.bias", RWK_V_QKV_BIAS, RWK_DIM_KV, \
+               RWK_OPTIONAL | RWK_PART_V), \
     RWK_VECTOR("layers.%u.self_attn.o_proj.bias", RWK_V_O_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL)
 
 #define RWK_LLAMA_FFN_ROWS \
@@ -62,22 +68,28 @@
     RWK_VECTOR("layers.%u.mlp.down_proj.bias", RWK_V_DOWN_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL)
 
 #define RWK_LLAMA_PRE_NORM_ROWS \
-    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
-    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT)
+    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT)
 
 
 /* The same norms with biases, for families that took LLaMA's names but not its RMS norm. */
 #define RWK_LLAMA_NORM_BIAS_ROWS \
     RWK_VECTOR("norm.bias", RWK_V_FINAL_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL), \
-    RWK_VECTOR("layers.%u.input_layernorm.bias", RWK_V_ATTN_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL), \
-    RWK_VECTOR("layers.%u.post_attention_layernorm.bias", RWK_V_FFN_NORM_BIAS, RWK_DIM_HIDDEN, RWK_OPTIONAL)
+    RWK_VECTOR("layers.%u.input_layernorm.bias", RWK_V_ATTN_NORM_BIAS, RWK_DIM_HIDDEN, \
+               RWK_OPTIONAL), \
+    RWK_VECTOR("layers.%u.post_attention_layernorm.bias", RWK_V_FFN_NORM_BIAS, RWK_DIM_HIDDEN, \
+               RWK_OPTIONAL)
 
 /* A matrix and its bias, where the file has one. */
 #define RWK_LINEAR(name, slot, bias_slot, rows, cols, flags) \
-    RWK_MATRIX(name ".weight", slot, rows, cols, flags), RWK_VECTOR(name ".bias", bias_slot, rows, RWK_OPTIONAL)
+    RWK_MATRIX(name ".weight", slot, rows, cols, flags), \
+    RWK_VECTOR(name ".bias", bias_slot, rows, RWK_OPTIONAL)
 /* A norm's weight and bias, where the file has them. */
 #define RWK_NORM(name, slot, flags) \
-    RWK_VECTOR(name ".weight", slot, RWK_DIM_HIDDEN, flags), RWK_VECTOR(name ".bias", (slot) + 1, RWK_DIM_HIDDEN, RWK_OPTIONAL)
+    RWK_VECTOR(name ".weight", slot, RWK_DIM_HIDDEN, flags), \
+    RWK_VECTOR(name ".bias", (slot) + 1, RWK_DIM_HIDDEN, RWK_OPTIONAL)
 
 /* q, k, v and o as separate matrices below `base`, the last under a name of its own. */
 #define RWK_QKVO_ROWS(base, o) \
@@ -92,7 +104,8 @@
     RWK_LINEAR(down, RWK_M_DOWN, RWK_V_DOWN_BIAS, RWK_DIM_HIDDEN, RWK_DIM_FFN, 0)
 #define RWK_HEAD_ROW(name) RWK_MATRIX(name, RWK_M_HEAD, RWK_DIM_VOCAB, RWK_DIM_WORD, RWK_OR_TIED)
 #define RWK_EMBED_ROW(name) RWK_MATRIX(name, RWK_M_EMBED, RWK_DIM_VOCAB, RWK_DIM_WORD, 0)
-#define RWK_POSITION_ROW(name) RWK_MATRIX(name, RWK_M_POSITION, RWK_DIM_POSITIONS, RWK_DIM_HIDDEN, 0)
+#define RWK_POSITION_ROW(name) \
+    RWK_MATRIX(name, RWK_M_POSITION, RWK_DIM_POSITIONS, RWK_DIM_HIDDEN, 0)
 
 /* Scales that do nothing. */
 #define RWK_PLAIN_SCALES .embed_scale = 1, .residual_scale = 1, .logit_scale = 1
@@ -116,10 +129,11 @@ enum { RWK_FLAG_USE_WINDOW = 0, RWK_NUMBER_MAX_WINDOW_LAYERS = 0 };
     RWK_FLAG_ROW("use_sliding_window", RWK_FLAG_USE_WINDOW, 0), \
     RWK_NUMBER_ROW("max_window_layers", number[RWK_NUMBER_MAX_WINDOW_LAYERS], 28, 0, 1e9), \
     RWK_TIED_ROW(0)
-enum rwk_status rwk_finish_qwen(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
-                                struct rwk_error *error);
+enum rwk_status rwk_finish_qwen(struct rwk_facts *facts, const struct rwk_node *config,
+                                const char *file, struct rwk_error *error);
 
-/* Gemma 2 and 3: norms before and after both sub-blocks. `scalar`: the number that query_pre_attn_scalar goes to. */
+/* Gemma 2 and 3: norms before and after both sub-blocks. `scalar`: the number that
+ * query_pre_attn_scalar goes to. */
 #define RWK_GEMMA_ROWS(scalar) \
     RWK_ACTIVATION_ROW("hidden_activation"), \
     RWK_EPS_ROW("rms_norm_eps", 1e-6), \
@@ -131,10 +145,14 @@ enum rwk_status rwk_finish_qwen(struct rwk_facts *facts, const struct rwk_node *
     RWK_LLAMA_EMBED_ROWS, \
     RWK_LLAMA_ATTENTION_ROWS, \
     RWK_LLAMA_FFN_ROWS, \
-    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
-    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_ATTN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
-    RWK_VECTOR("layers.%u.pre_feedforward_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT), \
-    RWK_VECTOR("layers.%u.post_feedforward_layernorm.weight", RWK_V_FFN_POST, RWK_DIM_HIDDEN, RWK_NORM_WEIGHT)
+    RWK_VECTOR("layers.%u.input_layernorm.weight", RWK_V_ATTN_NORM, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.post_attention_layernorm.weight", RWK_V_ATTN_POST, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.pre_feedforward_layernorm.weight", RWK_V_FFN_NORM, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT), \
+    RWK_VECTOR("layers.%u.post_feedforward_layernorm.weight", RWK_V_FFN_POST, RWK_DIM_HIDDEN, \
+               RWK_NORM_WEIGHT)
 #define RWK_GEMMA_TRAITS \
     RWK_LLAMA_TRAITS, .activation = RWK_ACT_GELU_TANH, .norm_weight_offset = 1, \
                 .norms = RWK_PRE_NORMS | RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST
@@ -147,7 +165,7 @@ enum { RWK_FLAG_SCALE_EMBEDDING = 0 };
     RWK_NORM("layers.%u.self_attn_layer_norm", RWK_V_ATTN_NORM, 0), \
     RWK_NORM("layers.%u.final_layer_norm", RWK_V_FFN_NORM, 0), \
     RWK_FFN_ROWS("layers.%u.fc1", "layers.%u.fc2")
-enum rwk_status rwk_finish_scale_embedding(struct rwk_facts *facts, const struct rwk_node *config, const char *file,
-                                           struct rwk_error *error);
+enum rwk_status rwk_finish_scale_embedding(struct rwk_facts *facts, const struct rwk_node *config,
+                                           const char *file, struct rwk_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Gemma 1: LLaMA with norms stored as w - 1, the embedding multiplied by sqrt(hidden), and a head size of its own. The name "gelu" has
- * always meant the tanh form here. */
+/* Gemma 1: LLaMA with norms stored as w - 1, the embedding multiplied by sqrt(hidden), and a head
+ * size of its own. The name "gelu" has always meant the tanh form here. */
 #include "models/families.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     (void)config_root;
     (void)file;

@@ -1,4 +1,5 @@
-/* Gemma 2: Gemma with norms before and after both sub-blocks, soft caps on scores and logits, and a window on every other layer. */
+/* Gemma 2: Gemma with norms before and after both sub-blocks, soft caps on scores and logits, and a
+ * window on every other layer. */
 #include "models/families.h"
 
 #include <math.h>
@@ -8,8 +9,10 @@ enum { QUERY_SCALAR };
 static const struct rwk_config_row config[] = {
     RWK_SHAPE_ROWS(26, 2304, 8, 4, 256, 9216, 256000, 8192),
     RWK_GEMMA_ROWS(QUERY_SCALAR),
-    { "attn_logit_softcapping", RWK_KEY_F64, RWK_FIELD(attention_softcap), RWK_NULL_IS_OFF, 50, 1e-9, 1e9 },
-    { "final_logit_softcapping", RWK_KEY_F64, RWK_FIELD(logit_softcap), RWK_NULL_IS_OFF, 30, 1e-9, 1e9 },
+    { "attn_logit_softcapping", RWK_KEY_F64, RWK_FIELD(attention_softcap), RWK_NULL_IS_OFF, 50,
+      1e-9, 1e9 },
+    { "final_logit_softcapping", RWK_KEY_F64, RWK_FIELD(logit_softcap), RWK_NULL_IS_OFF, 30, 1e-9,
+      1e9 },
     { 0 },
 };
 
@@ -18,8 +21,8 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     facts->embed_scale = sqrt(facts->hidden_size);
     for (uint32_t l = 0; l < facts->n_layers; l++) {

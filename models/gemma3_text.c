@@ -1,5 +1,5 @@
-/* Gemma 3, text: Gemma 2 without the cap on scores, with RMS norms on query and key heads, and two ropes: sliding layers
- * unscaled at a base of their own, every sixth layer full. */
+/* Gemma 3, text: Gemma 2 without the cap on scores, with RMS norms on query and key heads, and two
+ * ropes: sliding layers unscaled at a base of their own, every sixth layer full. */
 #include "models/families.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@ enum { FULL_TABLE, SLIDING_TABLE };
 static const struct rwk_config_row config[] = {
     RWK_SHAPE_ROWS(26, 2304, 8, 4, 256, 9216, 262208, 131072),
     RWK_GEMMA_ROWS(QUERY_SCALAR),
-    { "final_logit_softcapping", RWK_KEY_F64, RWK_FIELD(logit_softcap), RWK_NULL_IS_OFF, 0, 1e-9, 1e9 },
+    { "final_logit_softcapping", RWK_KEY_F64, RWK_FIELD(logit_softcap), RWK_NULL_IS_OFF, 0, 1e-9,
+      1e9 },
     RWK_NUMBER_ROW("sliding_window_pattern|_sliding_window_pattern", number[PATTERN], 6, 1, 1e6),
     { 0 },
 };
@@ -22,8 +23,8 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     facts->embed_scale = sqrt(facts->hidden_size);
     for (uint32_t l = 0; l < facts->n_layers; l++) {
@@ -40,9 +41,10 @@ const struct rwk_arch rwk_arch_gemma3_text = {
     .name = "gemma3_text",
     .model_types = "gemma3_text",
     .prefix = "model.",
-    .traits = { RWK_GEMMA_TRAITS,
-                .qk_norm = RWK_QK_NORM_RMS_HEAD,
-                .rope = { .default_theta = 1e6, .by_layer_type = true, .local_theta_key = "rope_local_base_freq",
+    .traits = { RWK_GEMMA_TRAITS, .qk_norm = RWK_QK_NORM_RMS_HEAD,
+                .rope = { .default_theta = 1e6,
+                          .by_layer_type = true,
+                          .local_theta_key = "rope_local_base_freq",
                           .default_local_theta = 1e4 } },
     .config = config,
     .weights = weights,

@@ -1,10 +1,12 @@
 /* GPT-2, DialoGPT, distilgpt2.
  *
- * x += c_proj(attention(ln_1(x)));  x += c_proj(gelu(c_fc(ln_2(x)))).  Learned positions; every matrix of a layer is stored
- * [in, out]; q, k and v are one matrix. Old files carry mask buffers (h.*.attn.bias, masked_bias), which nothing here asks for.
+ * x += c_proj(attention(ln_1(x)));  x += c_proj(gelu(c_fc(ln_2(x)))).  Learned positions; every
+ * matrix of a layer is stored [in, out]; q, k and v are one matrix. Old files carry mask buffers
+ * (h.*.attn.bias, masked_bias), which nothing here asks for.
  *
- * "position_embedding_type": "sinusoidal" is a key of this library's own: sines and cosines interleaved as in "Attention Is
- * All You Need" (3.5) in place of the wpe table; with "scale_embedding" the token embedding is multiplied by sqrt(hidden). */
+ * "position_embedding_type": "sinusoidal" is a key of this library's own: sines and cosines
+ * interleaved as in "Attention Is All You Need" (3.5) in place of the wpe table; with
+ * "scale_embedding" the token embedding is multiplied by sqrt(hidden). */
 #include "models/families.h"
 
 #include <math.h>
@@ -18,13 +20,15 @@ static const struct rwk_config_row config[] = {
     { "n_head|num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, 12, 1, RWK_MAX_WIDTH },
     { "n_inner", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, 0, 1, RWK_MAX_WIDTH },
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 50257, 1, INT32_MAX },
-    { "n_positions|max_position_embeddings|n_ctx", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 1024, 1, RWK_MAX_POSITIONS },
+    { "n_positions|max_position_embeddings|n_ctx", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 1024,
+      1, RWK_MAX_POSITIONS },
     { "activation_function", RWK_KEY_ACTIVATION, RWK_FIELD(activation), 0, 0, 0, 0 },
     { "layer_norm_epsilon", RWK_KEY_F64, RWK_FIELD(norm_eps), 0, 1e-5, 0, 1 },
     { "tie_word_embeddings", RWK_KEY_BOOL, RWK_FIELD(tied), 0, 1, 0, 0 },
     { "scale_embedding", RWK_KEY_BOOL, RWK_FIELD(flag[SCALE_EMBEDDING]), 0, 0, 0, 0 },
     { "scale_attn_weights", RWK_KEY_BOOL, RWK_FIELD(flag[SCALE_ATTENTION]), 0, 1, 0, 0 },
-    { "scale_attn_by_inverse_layer_idx", RWK_KEY_BOOL, RWK_FIELD(flag[SCALE_BY_LAYER]), 0, 0, 0, 0 },
+    { "scale_attn_by_inverse_layer_idx", RWK_KEY_BOOL, RWK_FIELD(flag[SCALE_BY_LAYER]), 0, 0, 0,
+      0 },
     { "add_cross_attention", RWK_KEY_ONLY_BOOL, 0, 0, 0, 0, 0 },
     { 0 },
 };
@@ -50,14 +54,15 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     const struct rwk_node *type = rwk_tree_member(config_root, "position_embedding_type");
     if (type && type->type != RWK_JSON_NULL) {
         bool sinusoidal = type->type == RWK_JSON_STRING && strcmp(type->string, "sinusoidal") == 0;
         if (!sinusoidal && (type->type != RWK_JSON_STRING || strcmp(type->string, "absolute") != 0))
-            return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, type->key, "must be \"absolute\" or \"sinusoidal\"");
+            return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, type->key,
+                               "must be \"absolute\" or \"sinusoidal\"");
         if (sinusoidal) {
             facts->position = "sinusoidal";
             facts->request.sinusoid = RWK_SINUSOID_INTERLEAVED;
@@ -76,9 +81,15 @@ const struct rwk_arch rwk_arch_gpt2 = {
     .name = "gpt2",
     .model_types = "gpt2",
     .prefix = "transformer.",
-    .traits = { .norm = RWK_NORM_LAYER, .block = RWK_BLOCK_SEQUENTIAL, .qkv = RWK_QKV_CONCAT,
-                .activation = RWK_ACT_GELU_TANH, .embed_scale = 1, .residual_scale = 1, .logit_scale = 1,
-                .norms = RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM, .position = "learned" },
+    .traits = { .norm = RWK_NORM_LAYER,
+                .block = RWK_BLOCK_SEQUENTIAL,
+                .qkv = RWK_QKV_CONCAT,
+                .activation = RWK_ACT_GELU_TANH,
+                .embed_scale = 1,
+                .residual_scale = 1,
+                .logit_scale = 1,
+                .norms = RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM | RWK_HAS_FINAL_NORM,
+                .position = "learned" },
     .config = config,
     .weights = weights,
     .finish = finish,

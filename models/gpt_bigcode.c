@@ -1,4 +1,5 @@
-/* StarCoder, SantaCoder: GPT-2 with ordinary matrices and one key/value head for all queries (or, without multi_query, one each). */
+/* StarCoder, SantaCoder: GPT-2 with ordinary matrices and one key/value head for all queries (or,
+ * without multi_query, one each). */
 #include "models/families.h"
 
 enum { MULTI_QUERY, SCALE };
@@ -9,7 +10,8 @@ static const struct rwk_config_row config[] = {
     { "n_head|num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, 12, 1, RWK_MAX_WIDTH },
     { "n_inner", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, 0, 1, RWK_MAX_WIDTH },
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 50257, 1, INT32_MAX },
-    { "n_positions|max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 1024, 1, RWK_MAX_POSITIONS },
+    { "n_positions|max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 1024, 1,
+      RWK_MAX_POSITIONS },
     RWK_ACTIVATION_ROW("activation_function"),
     RWK_EPS_ROW("layer_norm_epsilon", 1e-5),
     RWK_FLAG_ROW("multi_query", MULTI_QUERY, 1),
@@ -32,8 +34,8 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     (void)config_root;
     (void)file;
@@ -48,8 +50,8 @@ const struct rwk_arch rwk_arch_gpt_bigcode = {
     .name = "gpt_bigcode",
     .model_types = "gpt_bigcode",
     .prefix = "transformer.",
-    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .qkv = RWK_QKV_GROUPS, .activation = RWK_ACT_GELU_TANH,
-                .norms = RWK_PRE_NORMS, .position = "learned" },
+    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .qkv = RWK_QKV_GROUPS,
+                .activation = RWK_ACT_GELU_TANH, .norms = RWK_PRE_NORMS, .position = "learned" },
     .config = config,
     .weights = weights,
     .finish = finish,

@@ -1,4 +1,5 @@
-/* Granite 3.x (dense): LLaMA with multipliers on embedding, attention scores, residuals and logits. */
+/* Granite 3.x (dense): LLaMA with multipliers on embedding, attention scores, residuals
+ * and logits. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -18,8 +19,8 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     (void)config_root;
     (void)file;

@@ -1,7 +1,9 @@
-/* LLaMA and what follows it to the letter: Llama 1 to 3.x, TinyLlama, SmolLM, Yi, Vicuna, CodeLlama, deepseek-coder.
+/* LLaMA and what follows it to the letter: Llama 1 to 3.x, TinyLlama, SmolLM, Yi, Vicuna,
+ * CodeLlama, deepseek-coder.
  *
- * x += o(attention(rms(x)));  x += down(silu(gate(rms(x))) * up(rms(x)));  rotary positions in halves; grouped queries.
- * q, k, v and o have biases where the file holds them (attention_bias), the feed-forward likewise (mlp_bias). */
+ * x += o(attention(rms(x)));  x += down(silu(gate(rms(x))) * up(rms(x)));  rotary positions in
+ * halves; grouped queries. q, k, v and o have biases where the file holds them (attention_bias),
+ * the feed-forward likewise (mlp_bias). */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {

@@ -1,5 +1,5 @@
-/* Mistral 7B, Nemo, Devstral, Dolphin: LLaMA with a sliding window on every layer (until "sliding_window": null) and a head
- * size of its own. */
+/* Mistral 7B, Nemo, Devstral, Dolphin: LLaMA with a sliding window on every layer (until
+ * "sliding_window": null) and a head size of its own. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {

@@ -1,5 +1,5 @@
-/* MPT: ALiBi, layer norms without bias, no biases at all, projections clipped to clip_qkv. attn_config.alibi_bias_max counts, as in the
- * code that the models were trained with. */
+/* MPT: ALiBi, layer norms without bias, no biases at all, projections clipped to clip_qkv.
+ * attn_config.alibi_bias_max counts, as in the code that the models were trained with. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -8,7 +8,8 @@ static const struct rwk_config_row config[] = {
     { "n_heads|num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, 16, 1, RWK_MAX_WIDTH },
     { "ffn_hidden_size", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, 0, 1, RWK_MAX_WIDTH },
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 50368, 1, INT32_MAX },
-    { "max_seq_len|max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1, RWK_MAX_POSITIONS },
+    { "max_seq_len|max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1,
+      RWK_MAX_POSITIONS },
     RWK_EPS_ROW("layer_norm_epsilon", 1e-5),
     RWK_NUMBER_ROW("attn_config.clip_qkv", clip_qkv, 0, 1e-9, 1e9),
     RWK_NUMBER_ROW("attn_config.softmax_scale", attention_scale, 0, 1e-9, 1e9),
@@ -37,8 +38,9 @@ const struct rwk_arch rwk_arch_mpt = {
     .name = "mpt",
     .model_types = "mpt",
     .prefix = "transformer.",
-    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .qkv = RWK_QKV_CONCAT, .activation = RWK_ACT_GELU_ERF,
-                .norms = RWK_PRE_NORMS, .position = "alibi", .request = { .alibi_scale = 1, .alibi_mpt_order = true } },
+    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .qkv = RWK_QKV_CONCAT,
+                .activation = RWK_ACT_GELU_ERF, .norms = RWK_PRE_NORMS, .position = "alibi",
+                .request = { .alibi_scale = 1, .alibi_mpt_order = true } },
     .config = config,
     .weights = weights,
 };

@@ -1,4 +1,5 @@
-/* OLMo 2: LLaMA with norms after the sub-blocks instead of before them, and an RMS norm over all query and all key heads. */
+/* OLMo 2: LLaMA with norms after the sub-blocks instead of before them, and an RMS norm over all
+ * query and all key heads. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -24,7 +25,8 @@ const struct rwk_arch rwk_arch_olmo2 = {
     .name = "olmo2",
     .model_types = "olmo2",
     .prefix = "model.",
-    .traits = { RWK_LLAMA_TRAITS, .norms = RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST | RWK_HAS_FINAL_NORM,
+    .traits = { RWK_LLAMA_TRAITS,
+                .norms = RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST | RWK_HAS_FINAL_NORM,
                 .qk_norm = RWK_QK_NORM_RMS_ALL },
     .config = config,
     .weights = weights,

@@ -232,6 +232,15 @@ static bool is_scales(const struct rwk_opened *o, size_t i)
     return of && o->quantized[of - o->weights.tensors].data;
 }
 
+static enum rwk_status check_files(const struct rwk_model *model, struct rwk_error *error)
+{
+    const struct rwk_opened *o = model->owner;
+    enum rwk_status status = RWK_STATUS_OK;
+    for (size_t i = 0; i < o->weights.n_files && !status; i++)
+        status = rwk_file_check(&o->weights.files[i], error);
+    return status;
+}
+
 static uint64_t count_parameters(const struct rwk_opened *o)
 {
     uint64_t n = 0;
@@ -290,8 +299,7 @@ static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *
     struct rwk_facts facts;
     struct rwk_position_request request;
     if (!files->is_directory)
-        return rwk_fail(error, RWK_STATUS_IO, files->label, rwk_path_exists(files->label) ? "is not a model directory" :
-                        "there is no such directory");
+        return rwk_path_fail_directory(files->label, error);
     m->kernels = rwk_kernels_get((enum rwk_cpu)options->cpu);
     if (!m->kernels)
         return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpu", "this machine lacks the instructions asked for");
@@ -351,6 +359,7 @@ static void finish_open(struct rwk_opened *o)
     m->allocated_bytes = atomic_load(&o->memory.used) + sizeof *o + RWK_ALLOC_HEADER;
     m->owner = o;
     m->destroy = destroy;
+    m->check = check_files;
     atomic_init(&m->references, 1);
 }
 

@@ -1,5 +1,5 @@
-/* OPT: learned positions from row 2 on; 350m takes its norms after the sub-blocks and embeds in a narrower width that is projected in
- * and out. */
+/* OPT: learned positions from row 2 on; 350m takes its norms after the sub-blocks and embeds in a
+ * narrower width that is projected in and out. */
 #include "models/families.h"
 
 enum { BEFORE, NO_FINAL };
@@ -10,7 +10,8 @@ static const struct rwk_config_row config[] = {
     { "num_attention_heads", RWK_KEY_U32, RWK_FIELD(n_heads), 0, 12, 1, RWK_MAX_WIDTH },
     { "ffn_dim", RWK_KEY_U32, RWK_FIELD(ffn_size), 0, 3072, 1, RWK_MAX_WIDTH },
     { "vocab_size", RWK_KEY_U32, RWK_FIELD(vocab_size), 0, 50272, 1, INT32_MAX },
-    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1, RWK_MAX_POSITIONS },
+    { "max_position_embeddings", RWK_KEY_U64, RWK_FIELD(max_positions), 0, 2048, 1,
+      RWK_MAX_POSITIONS },
     { "word_embed_proj_dim", RWK_KEY_U32, RWK_FIELD(word_size), 0, 0, 1, RWK_MAX_WIDTH },
     RWK_ACTIVATION_ROW("activation_function"),
     RWK_FLAG_ROW("do_layer_norm_before", BEFORE, 1),
@@ -22,8 +23,10 @@ static const struct rwk_config_row config[] = {
 static const struct rwk_weight_row weights[] = {
     RWK_EMBED_ROW("decoder.embed_tokens.weight"),
     RWK_POSITION_ROW("decoder.embed_positions.weight"),
-    RWK_MATRIX("decoder.project_in.weight", RWK_M_PROJECT_IN, RWK_DIM_HIDDEN, RWK_DIM_WORD, RWK_OPTIONAL),
-    RWK_MATRIX("decoder.project_out.weight", RWK_M_PROJECT_OUT, RWK_DIM_WORD, RWK_DIM_HIDDEN, RWK_OPTIONAL),
+    RWK_MATRIX("decoder.project_in.weight", RWK_M_PROJECT_IN, RWK_DIM_HIDDEN, RWK_DIM_WORD,
+               RWK_OPTIONAL),
+    RWK_MATRIX("decoder.project_out.weight", RWK_M_PROJECT_OUT, RWK_DIM_WORD, RWK_DIM_HIDDEN,
+               RWK_OPTIONAL),
     RWK_HEAD_ROW("lm_head.weight"),
     RWK_NORM("decoder.final_layer_norm", RWK_V_FINAL_NORM, RWK_OPTIONAL),
     RWK_QKVO_ROWS("decoder.layers.%u.self_attn.", "out_proj"),
@@ -35,15 +38,16 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     (void)config_root;
     (void)file;
     (void)error;
     bool before = facts->flag[BEFORE];
     facts->block = before ? RWK_BLOCK_SEQUENTIAL : RWK_BLOCK_POST_NORM;
-    facts->norms = before ? RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM : RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST;
+    facts->norms =
+        before ? RWK_HAS_ATTN_NORM | RWK_HAS_FFN_NORM : RWK_HAS_ATTN_POST | RWK_HAS_FFN_POST;
     if (before && !facts->flag[NO_FINAL])
         facts->norms |= RWK_HAS_FINAL_NORM;
     return RWK_STATUS_OK;
@@ -53,7 +57,8 @@ const struct rwk_arch rwk_arch_opt = {
     .name = "opt",
     .model_types = "opt",
     .prefix = "model.",
-    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .norm_eps = 1e-5, .activation = RWK_ACT_RELU, .position = "learned",
+    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .norm_eps = 1e-5,
+                .activation = RWK_ACT_RELU, .position = "learned",
                 .request = { .learned_offset = 2 } },
     .config = config,
     .weights = weights,

@@ -1,4 +1,5 @@
-/* Phi-1, 1.5, 2: one layer norm for attention and feed-forward in parallel, biases everywhere, half of each head rotated. */
+/* Phi-1, 1.5, 2: one layer norm for attention and feed-forward in parallel, biases everywhere, half
+ * of each head rotated. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {
@@ -25,9 +26,11 @@ const struct rwk_arch rwk_arch_phi = {
     .name = "phi",
     .model_types = "phi",
     .prefix = "model.",
-    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .block = RWK_BLOCK_PARALLEL, .activation = RWK_ACT_GELU_TANH,
-                .norms = RWK_PRE_NORMS, .position = "rope",
-                .rope = { .default_theta = 10000, .default_partial = 0.5, .partial_for_default = true } },
+    .traits = { RWK_PLAIN_SCALES, .norm = RWK_NORM_LAYER, .block = RWK_BLOCK_PARALLEL,
+                .activation = RWK_ACT_GELU_TANH, .norms = RWK_PRE_NORMS, .position = "rope",
+                .rope = { .default_theta = 10000,
+                          .default_partial = 0.5,
+                          .partial_for_default = true } },
     .config = config,
     .weights = weights,
 };

@@ -1,4 +1,5 @@
-/* Qwen1.5, Qwen2, Qwen2.5: LLaMA with biases on q, k and v. Layers from max_window_layers on slide where use_sliding_window is set. */
+/* Qwen1.5, Qwen2, Qwen2.5: LLaMA with biases on q, k and v. Layers from max_window_layers on slide
+ * where use_sliding_window is set. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {

@@ -1,4 +1,5 @@
-/* Qwen3 (dense): LLaMA with a head size of its own and an RMS norm on each query and key head before the rotation. */
+/* Qwen3 (dense): LLaMA with a head size of its own and an RMS norm on each query and key head
+ * before the rotation. */
 #include "models/families.h"
 
 static const struct rwk_config_row config[] = {

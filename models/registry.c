@@ -22,11 +22,12 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-enum rwk_status rwk_arch_find(const struct rwk_arch **ret_arch, const struct rwk_node *config, const char *file,
-                              struct rwk_error *error)
+enum rwk_status rwk_arch_find(const struct rwk_arch **ret_arch, const struct rwk_node *config,
+                              const char *file, struct rwk_error *error)
 {
     if (config->type != RWK_JSON_OBJECT)
-        return rwk_fail(error, RWK_STATUS_FORMAT, file, "not a model configuration: the file must hold a JSON object");
+        return rwk_fail(error, RWK_STATUS_FORMAT, file,
+                        "not a model configuration: the file must hold a JSON object");
     const struct rwk_node *type = rwk_tree_member(config, "model_type");
     if (!type || type->type == RWK_JSON_NULL)
         return rwk_fail_on(error, RWK_STATUS_FORMAT, file, "model_type", "the key is missing");
@@ -37,6 +38,6 @@ enum rwk_status rwk_arch_find(const struct rwk_arch **ret_arch, const struct rwk
             *ret_arch = archs[i];
             return RWK_STATUS_OK;
         }
-    return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "model_type", "\"%.60s\" is not a supported family",
-                       type->string);
+    return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "model_type",
+                       "\"%.60s\" is not a supported family", type->string);
 }

@@ -1,4 +1,5 @@
-/* SmolLM3: LLaMA with layers that have no positions at all ("no_rope_layers": 0 stands for such a layer). */
+/* SmolLM3: LLaMA with layers that have no positions at all ("no_rope_layers": 0 stands for such a
+ * layer). */
 #include "models/families.h"
 
 enum { USE_WINDOW = 0, INTERVAL = 0 };
@@ -19,14 +20,14 @@ static const struct rwk_weight_row weights[] = {
     { 0 },
 };
 
-static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root, const char *file,
-                              struct rwk_error *error)
+static enum rwk_status finish(struct rwk_facts *facts, const struct rwk_node *config_root,
+                              const char *file, struct rwk_error *error)
 {
     const struct rwk_node *list = rwk_tree_member(config_root, "no_rope_layers"), *use;
     bool given = list && list->type == RWK_JSON_ARRAY && list->n_children > 0;
     if (given && list->n_children != facts->n_layers)
-        return rwk_fail_on(error, RWK_STATUS_FORMAT, file, list->key, "must have one entry for each of %u layers",
-                           facts->n_layers);
+        return rwk_fail_on(error, RWK_STATUS_FORMAT, file, list->key,
+                           "must have one entry for each of %u layers", facts->n_layers);
     use = given ? list->children : NULL;
     facts->window = facts->flag[USE_WINDOW] ? facts->window : 0;
     for (uint32_t l = 0; l < facts->n_layers; l++) {

@@ -23,7 +23,8 @@ const struct rwk_arch rwk_arch_starcoder2 = {
     .name = "starcoder2",
     .model_types = "starcoder2",
     .prefix = "model.",
-    .traits = { RWK_LLAMA_TRAITS, .norm = RWK_NORM_LAYER, .gated = false, .activation = RWK_ACT_GELU_TANH },
+    .traits = { RWK_LLAMA_TRAITS, .norm = RWK_NORM_LAYER, .gated = false,
+                .activation = RWK_ACT_GELU_TANH },
     .config = config,
     .weights = weights,
 };

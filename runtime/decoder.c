@@ -1,12 +1,13 @@
-/* The forward pass, phase by phase. Row phases do what concerns one row alone; products and attention are spread over all
- * workers. One layer:
+/* The forward pass, phase by phase. Row phases do what concerns one row alone; products and
+ * attention are spread over all workers. One layer:
  *
  *   enter      normed = pre_a(x)
  *   product    qkv = W normed
  *   project    qkv += bias; clip; norm of q, k; rotate q, k; k, v -> cache
  *   attention  heads = softmax(q k) v
  *   product    branch = W_o heads
- *   join       x = x + r post_a(branch + bias)   (as the kind of block wants it);  normed = what the ffn reads
+ *   join       x = x + r post_a(branch + bias)   (as the kind of block wants it)
+ *              normed = what the ffn reads
  *   product    gate, up = W normed
  *   activate   up = act(gate + bias) (up + bias)
  *   product    branch = W_down up
@@ -34,7 +35,8 @@ struct layer_job {
     const struct rwk_layer *layer;
 };
 
-static void norm_row(const struct rwk_model *m, bool present, float *y, const float *x, const float *w, const float *b)
+static void norm_row(const struct rwk_model *m, bool present, float *y, const float *x,
+                     const float *w, const float *b)
 {
     if (!present) {
         if (y != x)
@@ -64,7 +66,8 @@ static void add_bias(const struct rwk_model *m, float *y, const float *bias, uin
 
 /* ---- embedding ---- */
 
-/* word embedding -> x, or -> normed where it must be projected first; the angles of the row's position */
+/* word embedding -> x, or -> normed where it must be projected first; the angles of the row's
+ * position */
 static void embed_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct rwk_pass *pass = arg;
@@ -83,8 +86,9 @@ static void embed_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         for (uint32_t i = 0; i < m->position.n_rope; i++) {
             const struct rwk_rope_table *table = &m->position.rope[i];
             size_t at = ((size_t)t * m->position.n_rope + i) * ws->pairs_stride;
-            m->kernels->angles(ws->cos + at, ws->sin + at, row->sequence->inv_freq[i], (float)row->position,
-                               (float)table->attention_factor, table->n_pairs);
+            m->kernels->angles(ws->cos + at, ws->sin + at, row->sequence->inv_freq[i],
+                               (float)row->position, (float)table->attention_factor,
+                               table->n_pairs);
         }
     }
 }
@@ -143,11 +147,14 @@ static void enter_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         enter_row(job->pass, job->layer, t);
 }
 
-/* Heads of one kind (queries or keys) of a projected row: where each starts, and their norm's weights. */
-static void norm_heads(const struct rwk_model *m, float *row, const uint32_t *offset, uint32_t n_heads, const float *w)
+/* Heads of one kind (queries or keys) of a projected row: where each starts, and their norm's
+ * weights. */
+static void norm_heads(const struct rwk_model *m, float *row, const uint32_t *offset,
+                       uint32_t n_heads, const float *w)
 {
     uint32_t hd = m->head_dim;
-    if (m->qk_norm == RWK_QK_NORM_RMS_ALL) { /* the heads of a kind stand side by side where this is used */
+    if (m->qk_norm ==
+        RWK_QK_NORM_RMS_ALL) { /* the heads of a kind stand side by side where this is used */
         m->kernels->rms_norm(row + offset[0], row + offset[0], w, n_heads * hd, m->qk_norm_eps);
         return;
     }
@@ -160,15 +167,15 @@ static void norm_heads(const struct rwk_model *m, float *row, const uint32_t *of
     }
 }
 
-static void rotate_heads(const struct rwk_pass *pass, const struct rwk_layer *layer, uint32_t t, float *row,
-                         const uint32_t *offset, uint32_t n_heads)
+static void rotate_heads(const struct rwk_pass *pass, const struct rwk_layer *layer, uint32_t t,
+                         float *row, const uint32_t *offset, uint32_t n_heads)
 {
     const struct rwk_model *m = pass->model;
     const struct rwk_workspace *ws = pass->ws;
     size_t at = ((size_t)t * m->position.n_rope + (size_t)layer->rope_table) * ws->pairs_stride;
     for (uint32_t h = 0; h < n_heads; h++)
-        m->position.scheme->rotate(&m->position, m->kernels, (uint32_t)layer->rope_table, ws->cos + at, ws->sin + at,
-                                   row + offset[h], 1, 0);
+        m->position.scheme->rotate(&m->position, m->kernels, (uint32_t)layer->rope_table,
+                                   ws->cos + at, ws->sin + at, row + offset[h], 1, 0);
 }
 
 static void project_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
@@ -197,7 +204,8 @@ static void project_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worke
         for (uint32_t h = 0; h < m->n_kv_heads; h++) {
             unsigned char *page = rwk_kv_key_page(cache, layer, h, place->position / RWK_KEY_BLOCK);
             m->kernels->put_key[cache->element](page, slot, row + m->k_offset[h], m->head_dim);
-            m->kernels->put_value[cache->element](page + cache->key_bytes, slot, row + m->v_offset[h], m->head_dim);
+            m->kernels->put_value[cache->element](page + cache->key_bytes, slot,
+                                                  row + m->v_offset[h], m->head_dim);
         }
     }
 }
@@ -224,7 +232,8 @@ static void join_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
     bool post = m->norms & RWK_HAS_ATTN_POST, pre = m->norms & RWK_HAS_FFN_NORM;
     (void)worker;
     for (uint32_t t = begin; t < end; t++) {
-        float *x = ws->x + t * ws->x_stride, *normed = ws->normed + t * ws->x_stride, *branch = ws->branch + t * ws->x_stride;
+        float *x = ws->x + t * ws->x_stride, *normed = ws->normed + t * ws->x_stride,
+              *branch = ws->branch + t * ws->x_stride;
         add_bias(m, branch, v[RWK_V_O_BIAS], m->hidden_size);
         if (post && m->block != RWK_BLOCK_POST_NORM)
             norm_row(m, true, branch, branch, v[RWK_V_ATTN_POST], v[RWK_V_ATTN_POST_BIAS]);
@@ -296,15 +305,18 @@ static void run_layer(const struct rwk_pass *pass, const struct rwk_layer *layer
                                   { &w[RWK_M_V], ws->qkv + q + kv, ws->qkv_stride } };
     struct rwk_product fused = { &w[RWK_M_QKV], ws->qkv, ws->qkv_stride };
     bool is_fused = w[RWK_M_QKV].data != NULL;
-    rwk_product_run(pass, is_fused ? &fused : qkv, is_fused ? 1 : 3, n, ws->normed, ws->x_stride, true);
+    rwk_product_run(pass, is_fused ? &fused : qkv, is_fused ? 1 : 3, n, ws->normed, ws->x_stride,
+                    true);
     rwk_pass_rows(pass, n, project_rows, &job);
     rwk_attention_run(pass, layer, n_units);
     struct rwk_product o = { &w[RWK_M_O], ws->branch, ws->x_stride };
     rwk_product_run(pass, &o, 1, n, ws->heads, ws->heads_stride, false);
     rwk_pass_rows(pass, n, join_rows, &job);
 
-    struct rwk_product ffn[2] = { { &w[RWK_M_GATE], ws->gate, ws->ffn_stride }, { &w[RWK_M_UP], ws->up, ws->ffn_stride } };
-    rwk_product_run(pass, m->gated ? ffn : ffn + 1, m->gated ? 2 : 1, n, ws->normed, ws->x_stride, true);
+    struct rwk_product ffn[2] = { { &w[RWK_M_GATE], ws->gate, ws->ffn_stride },
+                                  { &w[RWK_M_UP], ws->up, ws->ffn_stride } };
+    rwk_product_run(pass, m->gated ? ffn : ffn + 1, m->gated ? 2 : 1, n, ws->normed, ws->x_stride,
+                    true);
     rwk_pass_rows(pass, n, activate_rows, &job);
     struct rwk_product down = { &w[RWK_M_DOWN], ws->branch, ws->x_stride };
     rwk_product_run(pass, &down, 1, n, ws->up, ws->ffn_stride, true);
@@ -331,7 +343,8 @@ static void final_rows(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         float *normed = ws->normed + i * ws->x_stride;
         norm_row(m, m->norms & RWK_HAS_FINAL_NORM, normed, ws->x + job->wanted[i] * ws->x_stride,
                  m->vector[RWK_V_FINAL_NORM], m->vector[RWK_V_FINAL_NORM_BIAS]);
-        rwk_product_prepare(pass, project->data ? project : &m->matrix[RWK_M_HEAD], i, normed, m->hidden_size);
+        rwk_product_prepare(pass, project->data ? project : &m->matrix[RWK_M_HEAD], i, normed,
+                            m->hidden_size);
     }
 }
 
@@ -385,6 +398,7 @@ bool rwk_forward(const struct rwk_pass *pass)
         if (pass->rows[t].wants_logits)
             pass->ws->wanted[n_wanted++] = t;
     for (uint32_t i = 0; i < n_wanted && !rwk_pass_cancelled(pass); i += RWK_LOGIT_ROWS)
-        run_head(pass, pass->ws->wanted + i, n_wanted - i < RWK_LOGIT_ROWS ? n_wanted - i : RWK_LOGIT_ROWS);
+        run_head(pass, pass->ws->wanted + i,
+                 n_wanted - i < RWK_LOGIT_ROWS ? n_wanted - i : RWK_LOGIT_ROWS);
     return !rwk_pass_cancelled(pass);
 }

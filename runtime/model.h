@@ -122,6 +122,8 @@ struct rwk_model {
     atomic_uint references;
     void *owner;                             /* what the maker needs to take it down: files, arena */
     void (*destroy)(struct rwk_model *model);
+    /* Before every pass: fails where weights are no longer there to be read. */
+    enum rwk_status (*check)(const struct rwk_model *model, struct rwk_error *error);
 };
 
 /* Floats of one projected row: queries, keys and values of all heads. */

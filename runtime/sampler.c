@@ -22,10 +22,8 @@
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
-#include "runtime/base/error.h"
-#include "runtime/base/exp.h"
-#include "runtime/base/half.h"
 #include "runtime/base/memory.h"
+#include "runtime/finite.h"
 
 /* Logits are float32, so a mass is known to some 1e-7: one that comes this near to top_p has
  * reached it. */
@@ -147,19 +145,12 @@ static rwk_f32x4 load(const float *z)
     return v;
 }
 
-/* NaN and infinity by their bits: a compiler told that there are none would drop a comparison. */
 static enum rwk_status check_finite(const float *logits, size_t n, struct rwk_error *error)
 {
-    const uint32_t exponent = 0x7f800000u;
-    rwk_u32x4 bad = { 0 };
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        bad |= (rwk_u32x4)(((rwk_u32x4)load(logits + i) & exponent) == exponent);
-    for (i = bad[0] | bad[1] | bad[2] | bad[3] ? 0 : i; i < n; i++)
-        if ((rwk_float_bits(logits[i]) & exponent) == exponent)
-            return rwk_fail(error, RWK_STATUS_NUMERIC, NULL,
-                            "the logit of token %zu is not a finite number", i);
-    return RWK_STATUS_OK;
+    size_t bad = rwk_find_nonfinite(logits, n);
+    return bad == n ? RWK_STATUS_OK
+                    : rwk_fail(error, RWK_STATUS_NUMERIC, NULL,
+                               "the logit of token %zu is not a finite number", bad);
 }
 
 /* The lowest id of those with the largest value. */

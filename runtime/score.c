@@ -6,6 +6,7 @@
  * Rows are scored where their logits are computed, on any worker; only the last one's logits are
  * kept. */
 #include "runtime/session.h"
+#include "runtime/finite.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static void score_row(void *arg, uint32_t row, const float *logits)
     s->model->kernels->log_sum(logits, vocab, &max, &sum);
     uint32_t next = s->tokens[position + 1];
     double log_normaliser = max + log(sum), logprob = (double)logits[next] - max - log(sum);
-    if (!isfinite(logprob))
+    /* The normaliser passes over NaN: what is no number must be looked for. */
+    if (!isfinite(logprob) || rwk_find_nonfinite(logits, vocab) < vocab)
         atomic_store_explicit(&job->not_finite, 1, memory_order_relaxed);
     if (job->logprobs)
         job->logprobs[index] = logprob;

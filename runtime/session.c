@@ -323,6 +323,9 @@ static enum rwk_status run(struct rwk_session *s, uint64_t end, uint64_t logits_
                            rwk_logits_fn on_logits, void *on_logits_arg, struct rwk_error *error)
 {
     uint64_t first = rwk_session_usable_cache(s, end);
+    enum rwk_status status = s->model->check(s->model, error);
+    if (status)
+        return status;
     s->n_cached = first;
     if (first <= s->n_exact)
         s->n_exact = UINT64_MAX;

@@ -55,6 +55,9 @@ static enum rwk_status step_together(struct rwk_session *const *sessions, const 
 {
     struct rwk_session *lead = sessions[0];
     uint64_t start = rwk_session_clock();
+    enum rwk_status status = lead->model->check(lead->model, error);
+    if (status)
+        return status;
     for (size_t first = 0; first < n;) {
         uint32_t rows = n - first < lead->chunk ? (uint32_t)(n - first) : lead->chunk;
         for (uint32_t i = 0; i < rows; i++) {

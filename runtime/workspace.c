@@ -1,4 +1,5 @@
-/* The buffers of a pass: sizes from the model's shapes, laid out one after the other, 64-byte aligned. */
+/* The buffers of a pass: sizes from the model's shapes, laid out one after the other, 64-byte
+ * aligned. */
 #include "runtime/decoder.h"
 
 /* Takes `count * size` bytes at *offset; false on overflow. */
@@ -20,7 +21,8 @@ static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 /* The widest prepared row over all element types in use and all input widths. */
 static size_t prepared_stride(const struct rwk_model *m)
 {
-    const uint32_t widths[] = { m->hidden_size, m->word_size, m->n_heads * m->head_dim, m->ffn_size };
+    const uint32_t widths[] = { m->hidden_size, m->word_size, m->n_heads * m->head_dim,
+                                m->ffn_size };
     size_t widest = 0;
     for (int e = 0; e < RWK_N_ELEMENTS; e++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
@@ -29,8 +31,8 @@ static size_t prepared_stride(const struct rwk_model *m)
     return rwk_round_up(widest, 64);
 }
 
-bool rwk_workspace_layout(struct rwk_workspace *ret, const struct rwk_model *m, uint32_t max_rows, uint32_t n_workers,
-                          uint64_t context, void *base, size_t *ret_bytes)
+bool rwk_workspace_layout(struct rwk_workspace *ret, const struct rwk_model *m, uint32_t max_rows,
+                          uint32_t n_workers, uint64_t context, void *base, size_t *ret_bytes)
 {
     struct rwk_workspace ws = { .max_rows = max_rows, .n_workers = n_workers };
     size_t offset = 0, n_tables = m->position.n_rope, pairs = 0;

@@ -15,5 +15,6 @@ int run_inspect(const struct options *options);
 int run_rope(const struct options *options);
 int run_bench(const struct options *options);
 int run_quantize(const struct options *options);
+int run_checksum(const struct options *options);
 
 #endif

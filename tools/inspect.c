@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "checksum.h"
 #include "commands.h"
 #include "load.h"
 #include "output.h"
@@ -217,7 +218,12 @@ int run_inspect(const struct options *o)
 {
     const char *path = o->arguments[0], *dot = strrchr(path, '.');
     struct stat s;
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+    bool directory = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+    if (o->verify && !directory)
+        die("%s: --verify is for model directories", path);
+    if (o->verify)
+        checksum_verify(path, o);
+    if (directory)
         inspect_model(o);
     else if (dot && !strcmp(dot, ".json"))
         inspect_config(o);

@@ -39,6 +39,8 @@ static const struct command commands[] = {
     { "bench", COMMAND_BENCH, "MODEL", 1, 1, "Measure prefill and decode speed", "", run_bench },
     { "quantize", COMMAND_QUANTIZE, "--type q8|q4 MODEL DIRECTORY", 2, 2, "Write a model with quantised weights", "",
       run_quantize },
+    { "checksum", COMMAND_CHECKSUM, "MODEL", 1, 1, "Write checksums of a model's files and tensors",
+      "'ropewalk inspect MODEL --verify MANIFEST' compares a model with them.\n", run_checksum },
 };
 
 static void print_overview(FILE *file)
@@ -78,7 +80,8 @@ int main(int argc, char **argv)
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *program = slash ? slash + 1 : argc > 0 ? argv[0] : "";
     process_started = now();
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, reported as such */
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, reported as such, */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
     if (!strcmp(program, "generate"))
         return run_command(command_find("generate"), argc, argv);
     if (argc < 2) {

@@ -42,7 +42,7 @@ struct option_row {
     (COMMAND_GENERATE | COMMAND_LOGITS | COMMAND_PERPLEXITY | COMMAND_INSPECT | COMMAND_BENCH)
 #define EVALUATING (COMMAND_GENERATE | COMMAND_LOGITS | COMMAND_PERPLEXITY | COMMAND_BENCH)
 #define TOKENIZING (COMMAND_TOKENIZE | COMMAND_DETOKENIZE)
-#define ALL (LOADING | TOKENIZING | COMMAND_ROPE | COMMAND_QUANTIZE)
+#define ALL (LOADING | TOKENIZING | COMMAND_ROPE | COMMAND_QUANTIZE | COMMAND_CHECKSUM)
 #define MAX_TOKENS INT32_MAX
 
 static const struct rwk_choice quantized[] = {
@@ -90,6 +90,8 @@ static const struct option_row rows[N_OPTIONS] = {
         "a table of id, piece and bytes of the text" },
     [OPTION_TENSORS] = { "tensors", 0, KIND_FLAG, COMMAND_INSPECT, FIELD(tensors), NULL,
         "list every tensor" },
+    [OPTION_VERIFY] = { "verify", 0, KIND_TEXT, COMMAND_INSPECT, FIELD(verify), "MANIFEST",
+        "first compare every file and tensor with what 'ropewalk checksum' wrote" },
     [OPTION_LENGTH] = { "length", 0, KIND_COUNTS, COMMAND_PERPLEXITY, FIELD(length), "N,N,...",
         "window lengths in tokens (default: the context, or the text if it is shorter)", 2,
         MAX_TOKENS },
@@ -115,7 +117,8 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPTION_JSON] = { "json", 0, KIND_FLAG,
         COMMAND_GENERATE | COMMAND_PERPLEXITY | COMMAND_INSPECT | COMMAND_ROPE | COMMAND_BENCH,
         FIELD(json), NULL, "print one JSON object" },
-    [OPTION_THREADS] = { "threads", 't', KIND_COUNT, LOADING | COMMAND_QUANTIZE, FIELD(threads), "N",
+    [OPTION_THREADS] = { "threads", 't', KIND_COUNT,
+        LOADING | COMMAND_QUANTIZE | COMMAND_CHECKSUM, FIELD(threads), "N",
         "threads (default: the processors this process may use)", 1, 1024 },
     [OPTION_CONTEXT] = { "context", 'c', KIND_LIBRARY, LOADING & ~COMMAND_BENCH,
         FIELD(context),

@@ -18,6 +18,7 @@ enum command_bit {
     COMMAND_ROPE = 1 << 6,
     COMMAND_BENCH = 1 << 7,
     COMMAND_QUANTIZE = 1 << 8,
+    COMMAND_CHECKSUM = 1 << 9,
 };
 
 enum option_id {
@@ -41,6 +42,7 @@ enum option_id {
     OPTION_PLAIN_SPECIAL,
     OPTION_PIECES,
     OPTION_TENSORS,
+    OPTION_VERIFY,
     OPTION_LENGTH,
     OPTION_STRIDE,
     OPTION_MAX_TOKENS,
@@ -90,7 +92,7 @@ struct options {
         repeat;
     uint64_t threads, context, chunk, original_context;
     double temperature, top_p, min_p, repetition_penalty, rope_theta;
-    const char *ids, *ids_file, *output, *csv, *plot;
+    const char *ids, *ids_file, *output, *csv, *plot, *verify;
     struct texts stop, rope_scaling;
     struct counts length;
     uint32_t kv_type, weights, activations, cpu, load; /* the library's enums */

@@ -2,11 +2,13 @@
 #include "output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "tool.h"
 
@@ -124,7 +126,7 @@ static void json_escaped(const unsigned char *text, size_t size)
     }
 }
 
-static void json_quoted(const char *text, size_t size)
+void out_quoted(const char *text, size_t size)
 {
     out_write("\"", 1);
     json_escaped((const unsigned char *)text, size);
@@ -137,7 +139,7 @@ static void json_key(struct json *json, const char *key)
         out_write(", ", 2);
     json->comma = true;
     if (key) {
-        json_quoted(key, strlen(key));
+        out_quoted(key, strlen(key));
         out_write(": ", 2);
     }
 }
@@ -164,7 +166,7 @@ void json_end(struct json *json, char bracket)
 void json_text(struct json *json, const char *key, const char *text, size_t size)
 {
     json_key(json, key);
-    json_quoted(text, size);
+    out_quoted(text, size);
 }
 
 void json_string(struct json *json, const char *key, const char *text)
@@ -229,23 +231,47 @@ void json_ids(struct json *json, const char *key, const uint32_t *ids, size_t n)
 
 /* ---- files ---- */
 
+/* The file that is being written, and where it goes to; NULL where it is written in place. */
+static char *part, *target;
+
+/* Pipes and devices are written in place. */
+static bool is_written_in_place(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+}
+
 FILE *file_open(const char *path)
 {
-    file_begin(path);
-    FILE *file = fopen(path, "wb");
-    if (!file) {
-        file_commit(); /* nothing of ours is there to be removed */
-        die("%s: %s", path, strerror(errno));
+    if (is_written_in_place(path)) {
+        FILE *file = fopen(path, "wb");
+        if (!file)
+            die("%s: %s", path, strerror(errno));
+        return file;
     }
+    target = realpath(path, NULL); /* through links, where there is something already */
+    if (!target)
+        target = strcpy(allocate(strlen(path) + 1, 1), path);
+    size_t size = strlen(target) + 32;
+    part = allocate(size, 1);
+    snprintf(part, size, "%s.%ld.part", target, (long)getpid());
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (!file)
+        die("%s: %s", path, strerror(errno));
+    file_begin(part);
     return file;
 }
 
 void file_close(FILE *file, const char *path)
 {
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
+    bool failed = ferror(file) != 0 || fflush(file) != 0 || (part && fsync(fileno(file)) != 0);
+    if (fclose(file) != 0 || failed || (part && rename(part, target) != 0))
         die("%s: %s", path, errno ? strerror(errno) : "not written");
     file_commit();
+    free(part);
+    free(target);
+    part = target = NULL;
 }
 
 /* Offset 0: u64 little-endian, length N of the header; 8: N bytes of JSON, padded with blanks so

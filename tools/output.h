@@ -15,6 +15,8 @@
 /* Standard output; a failure (disk full, closed pipe) ends the program with one line. */
 void out_write(const void *bytes, size_t size);
 void out_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As a JSON string, with its quotes. */
+void out_quoted(const char *text, size_t size);
 void out_flush(void);
 /* Whether standard output is a terminal: then text that need not end in a line break gets one. */
 bool out_is_terminal(void);
@@ -44,8 +46,10 @@ void json_null(struct json *json, const char *key);
 void json_floats(struct json *json, const char *key, const float *values, size_t n);
 void json_ids(struct json *json, const char *key, const uint32_t *ids, size_t n);
 
-/* A file being written: opened at once, so that a name that cannot be written is refused before
- * the work; removed when the program fails before file_close(). */
+/* A file being written, one at a time: opened at once, so that a name that cannot be written is
+ * refused before the work. It is written beside its name and takes it in file_close(), when all of
+ * it is on the disk: until then, and for good where the program fails, an older file stays what it
+ * was. */
 FILE *file_open(const char *path);
 void file_close(FILE *file, const char *path);
 

@@ -80,7 +80,9 @@ static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t
         pcre2_set_max_pattern_length(context, 1 << 16);
         p->code = pcre2_compile((PCRE2_SPTR)(out.data ? out.data : ""), out.size,
                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY, &code, &at, context);
-        if (!p->code)
+        if (!p->code && code == PCRE2_ERROR_HEAP_FAILED)
+            status = rwk_fail_nomem(error, size);
+        else if (!p->code)
             status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, file, "the pattern \"%.*s\" is not understood (error %d at %zu)",
                               (int)(size < 200 ? size : 200), source, code, (size_t)at);
         else

@@ -168,7 +168,9 @@ enum rwk_status rwk_added_finish(struct rwk_tokenizer *t, struct rwk_error *erro
         enum rwk_status status = RWK_STATUS_OK;
         rwk_text_init(&text, &t->memory, false);
         rwk_buffer_append(&text.bytes, a->text, a->size);
-        if (a->normalized)
+        if (text.bytes.failed)
+            status = rwk_fail_nomem(error, a->size);
+        else if (a->normalized)
             status = rwk_normalize(t, &text, error);
         if (!status && text.bytes.size &&
             !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.bytes.data, text.bytes.size,

@@ -9,11 +9,20 @@
 #include <sys/auxv.h>
 #endif
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(RWK_HAVE_AVX2) || defined(RWK_HAVE_AVX512)
+#include <cpuid.h>
+
+/* Not every compiler's builtin knows F16C, which needs no other registers than AVX. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
 static bool has_avx2(void)
 {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)
