@@ -1,8 +1,6 @@
 /* Ids -> text: the pieces go through the decoder's steps as a list, then are joined. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
-
 /* A list of strings in one buffer. */
 struct list {
     struct rwk_buffer bytes, ends; /* ends: size_t */
@@ -34,28 +32,26 @@ static const char *list_get(const struct list *l, size_t i, size_t *ret_size)
 /* Appends bytes as UTF-8, one U+FFFD for each maximal broken part. */
 static void append_lossy(struct rwk_buffer *out, const char *p, size_t n)
 {
-    for (size_t i = 0; i < n;) {
-        bool incomplete;
-        size_t k = rwk_utf8_valid(p + i, n - i, &incomplete);
+    for (size_t i = 0, k; i < n; i += k) {
+        k = rwk_ascii_length(p + i, n - i);
+        if (!k)
+            k = rwk_utf8_length(p + i, n - i);
         if (k) {
             rwk_buffer_append(out, p + i, k);
-            i += k;
             continue;
         }
         rwk_buffer_append(out, "\xef\xbf\xbd", 3);
-        /* The maximal part: as many bytes as could still have begun a character. */
-        size_t used = 1;
-        while (i + used < n && used < 3) {
-            size_t whole = rwk_utf8_valid(p + i, used + 1, &incomplete);
-            if (whole || !incomplete)
-                break;
-            used++;
-        }
-        i += incomplete && used == n - i ? n - i : used;
+        k = rwk_utf8_broken(p + i, n - i);
     }
 }
 
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 /* The byte of "<0xHH>", or -1. */
 static int byte_token(const char *p, size_t n)
@@ -73,7 +69,7 @@ static void byte_level(const struct list *in, struct list *out)
         const char *p = list_get(in, i, &n), *end = p + n;
         for (const char *q = p; q < end;) {
             uint32_t code;
-            q += rwk_utf8_next(q, end, &code);
+            q += rwk_utf8_next(q, &code);
             int byte = rwk_code_to_byte(code);
             char b = (char)byte;
             if (byte < 0) { /* not of the alphabet: the whole token as it is */
@@ -92,9 +88,9 @@ static void byte_level(const struct list *in, struct list *out)
 
 static void put_byte_run(struct list *out, struct rwk_buffer *run)
 {
-    bool valid = true, incomplete;
+    bool valid = true;
     for (size_t i = 0, k; i < run->size && valid; i += k)
-        valid = (k = rwk_utf8_valid(run->data + i, run->size - i, &incomplete)) > 0;
+        valid = (k = rwk_utf8_length(run->data + i, run->size - i)) > 0;
     if (run->size && valid) {
         rwk_buffer_append(&out->bytes, run->data, run->size);
         list_close(out);
@@ -131,13 +127,14 @@ static enum rwk_status replace(const struct rwk_decode_step *step, const struct 
                                struct rwk_error *error)
 {
     struct rwk_buffer matches = { .memory = out->bytes.memory };
+    struct rwk_matcher matcher = { .memory = out->bytes.memory };
     enum rwk_status status = RWK_STATUS_OK;
     for (size_t i = 0; i < list_count(in) && !status; i++) {
         size_t n, at = 0;
         const char *p = list_get(in, i, &n);
         matches.size = 0;
-        status = rwk_pattern_matches(step->pattern, p, n, &matches, error);
-        const struct rwk_slice *m = (const struct rwk_slice *)matches.data;
+        status = rwk_pattern_matches(step->pattern, &matcher, p, n, &matches, error);
+        const struct rwk_slice *m = (const struct rwk_slice *)(const void *)matches.data;
         for (size_t k = 0; !status && k < matches.size / sizeof *m; k++) {
             rwk_buffer_append(&out->bytes, p + at, m[k].begin - at);
             rwk_buffer_append(&out->bytes, step->to, step->to_size);
@@ -147,6 +144,7 @@ static enum rwk_status replace(const struct rwk_decode_step *step, const struct 
         list_close(out);
     }
     rwk_buffer_finish(&matches);
+    rwk_matcher_finish(&matcher);
     return status;
 }
 
@@ -206,30 +204,79 @@ static void bpe_suffix(const struct rwk_decode_step *step, const struct list *in
     }
 }
 
+/* Blanks before punctuation and English contractions go, in out's bytes from `mark` on. */
+static void clean_up(struct rwk_buffer *out, size_t mark)
+{
+    static const char *const rules[][2] = { { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" },
+                                            { " n't", "n't" }, { " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
+                                            { " 've", "'ve" }, { " 're", "'re" } };
+    for (size_t c = 0; !out->failed && c < sizeof rules / sizeof *rules; c++) {
+        size_t from = strlen(rules[c][0]), to = strlen(rules[c][1]), kept = mark, at = mark;
+        for (char *found; at < out->size; at = (size_t)(found - out->data) + from) {
+            found = memmem(out->data + at, out->size - at, rules[c][0], from);
+            size_t end = found ? (size_t)(found - out->data) : out->size;
+            memmove(out->data + kept, out->data + at, end - at);
+            kept += end - at;
+            if (!found)
+                break;
+            memcpy(out->data + kept, rules[c][1], to); /* `to` is the shorter one */
+            kept += to;
+        }
+        out->size = kept;
+    }
+}
+
 static void wordpiece(const struct rwk_decode_step *step, const struct list *in, struct list *out)
 {
-    static const char *const cleanup[][2] = { { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" },
-                                              { " n't", "n't" }, { " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
-                                              { " 've", "'ve" }, { " 're", "'re" } };
     for (size_t i = 0; i < list_count(in); i++) {
         size_t n, mark = out->bytes.size;
         const char *p = list_get(in, i, &n);
-        bool inside = n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
+        bool inside = i > 0 && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
         if (i > 0 && !inside)
             rwk_buffer_append(&out->bytes, " ", 1);
-        rwk_buffer_append(&out->bytes, inside && i > 0 ? p + step->from_size : p, inside && i > 0 ? n - step->from_size : n);
-        for (size_t c = 0; step->option && c < sizeof cleanup / sizeof *cleanup; c++) {
-            size_t from = strlen(cleanup[c][0]), to = strlen(cleanup[c][1]);
-            for (char *at = out->bytes.data + mark; !out->bytes.failed &&
-                 (at = memmem(at, (size_t)(out->bytes.data + out->bytes.size - at), cleanup[c][0], from));) {
-                memcpy(at, cleanup[c][1], to);
-                memmove(at + to, at + from, (size_t)(out->bytes.data + out->bytes.size - at) - from);
-                out->bytes.size -= from - to;
-                at += to;
-            }
-        }
+        rwk_buffer_append(&out->bytes, inside ? p + step->from_size : p, inside ? n - step->from_size : n);
+        if (step->option)
+            clean_up(&out->bytes, mark);
         list_close(out);
     }
+}
+
+/* Appends p[0..n) with every `from` replaced. */
+static void append_replaced(struct rwk_buffer *out, const char *p, size_t n, const char *from, size_t from_size, const char *to)
+{
+    for (size_t at = 0; at < n;) {
+        const char *found = from_size ? memmem(p + at, n - at, from, from_size) : NULL;
+        size_t end = found ? (size_t)(found - p) : n;
+        rwk_buffer_append(out, p + at, end - at);
+        if (found)
+            rwk_buffer_append(out, to, strlen(to));
+        at = found ? end + from_size : n;
+    }
+}
+
+/* Connectionist temporal classification: repeated tokens count once, padding goes, the delimiter is a blank. */
+static void ctc(const struct rwk_decode_step *step, const struct list *in, struct list *out)
+{
+    struct rwk_buffer one = { .memory = out->bytes.memory };
+    const char *before = NULL;
+    size_t before_size = 0;
+    for (size_t i = 0; i < list_count(in); i++) {
+        size_t n, mark = out->bytes.size;
+        const char *p = list_get(in, i, &n);
+        if (before && n == before_size && memcmp(p, before, n) == 0)
+            continue;
+        before = p;
+        before_size = n;
+        one.size = 0;
+        append_replaced(&one, p, n, step->from, step->from_size, "");
+        if (step->option)
+            clean_up(&one, 0);
+        append_replaced(&out->bytes, one.data, one.size, step->to, step->option ? step->to_size : 0, " ");
+        if (out->bytes.size > mark)
+            list_close(out);
+    }
+    out->bytes.failed |= one.failed;
+    rwk_buffer_finish(&one);
 }
 
 static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in, struct list *out,
@@ -247,6 +294,7 @@ static enum rwk_status run_step(const struct rwk_decode_step *step, const struct
     case RWK_DECODE_METASPACE: metaspace(step, in, out); break;
     case RWK_DECODE_BPE: bpe_suffix(step, in, out); break;
     case RWK_DECODE_WORDPIECE: wordpiece(step, in, out); break;
+    case RWK_DECODE_CTC: ctc(step, in, out); break;
     }
     return RWK_STATUS_OK;
 }

@@ -66,15 +66,15 @@ static enum rwk_status added_of(struct rwk_tokenizer *t, const struct rwk_node *
     for (int s = 0; s < 2 && !t->spm; s++) /* SentencePiece's control pieces cannot be written in text */
         for (size_t i = 0; i < 4 && !status; i++) {
             const struct rwk_node *node = token(sources[s], roles[i]);
-            uint32_t id = node ? rwk_vocab_find(t, node->string, node->string_size) : RWK_TOKEN_NONE;
+            uint32_t id = node ? rwk_tokenizer_find(t, node->string, node->string_size) : RWK_TOKEN_NONE;
             if (id != RWK_TOKEN_NONE)
                 status = put(t, node->string, node->string_size, id, NULL, true, error);
         }
     static const char end_of_text[] = "<|endoftext|>"; /* GPT-2's files do not say that it is special */
-    uint32_t id = rwk_vocab_find(t, end_of_text, sizeof end_of_text - 1);
+    uint32_t id = rwk_tokenizer_find(t, end_of_text, sizeof end_of_text - 1);
     if (!status && !t->spm && id != RWK_TOKEN_NONE)
         status = put(t, end_of_text, sizeof end_of_text - 1, id, NULL, true, error);
-    return status ? status : rwk_vocab_index(t, error);
+    return status;
 }
 
 static enum rwk_status add_ends(struct rwk_tokenizer *t, const struct rwk_node *config, struct rwk_error *error)
@@ -116,11 +116,11 @@ enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const char *directory, 
         const struct rwk_node *node = token(config, roles[i]);
         node = node ? node : token(map, roles[i]);
         if (node)
-            t->special[i] = rwk_vocab_find(t, node->string, node->string_size);
+            t->special[i] = rwk_tokenizer_find(t, node->string, node->string_size);
     }
     if (!complete)
         status = add_ends(t, config, error);
     if (!status && !complete)
-        status = rwk_added_finish(t, error);
+        status = rwk_tokenizer_finish(t, error);
     return status;
 }

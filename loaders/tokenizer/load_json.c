@@ -5,7 +5,7 @@
  * read straight from the text. What is not understood is refused by name. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <utf8proc.h>
 
 struct loader {
@@ -108,36 +108,23 @@ static enum rwk_status read_vocab(const struct loader *l, const struct member *m
 {
     struct rwk_json json;
     struct rwk_buffer piece = { .memory = &l->t->memory };
-    enum rwk_status status = RWK_STATUS_OK;
     rwk_json_init(&json, m->text, m->size, false, l->file, l->error);
     if (rwk_json_next(&json) != RWK_JSON_OBJECT)
         return rwk_json_fail(&json, "the vocabulary must be an object");
-    status = rwk_vocab_init(l->t, 0, l->error);
-    uint32_t highest = 0;
-    /* First the size, so that the table is made once. */
-    for (int pass = 0; pass < 2 && !status; pass++) {
-        if (pass == 1) {
-            status = rwk_vocab_init(l->t, highest + 1, l->error);
-            rwk_json_init(&json, m->text, m->size, false, l->file, l->error);
-            rwk_json_next(&json);
-        }
-        while (!status && rwk_json_next(&json) == RWK_JSON_KEY) {
-            uint64_t id;
-            if (pass == 1)
-                status = take(&json, &piece, l->error);
-            if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_uint64(&json, &id) || id > m->size))
-                status = rwk_json_fail(&json, "the vocabulary must map pieces to ids in a sensible range");
-            if (status)
-                break;
-            highest = id > highest ? (uint32_t)id : highest;
-            if (pass == 1)
-                status = rwk_vocab_put(l->t, (uint32_t)id, piece.data, piece.size, l->error);
-        }
+    enum rwk_status status = rwk_vocab_init(l->t, 0, l->error);
+    if (!status && !rwk_names_reserve(&l->t->vocab, m->size / 32)) /* about as many as there are */
+        status = rwk_fail_nomem(l->error, m->size);
+    while (!status && rwk_json_next(&json) == RWK_JSON_KEY) {
+        uint64_t id;
+        status = take(&json, &piece, l->error);
+        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_uint64(&json, &id) || id > m->size))
+            status = rwk_json_fail(&json, "the vocabulary must map pieces to ids in a sensible range");
         if (!status)
-            status = json.status;
+            status = rwk_vocab_put(l->t, (uint32_t)id, piece.data, piece.size, l->error);
     }
     rwk_buffer_finish(&piece);
-    return status ? status : rwk_vocab_index(l->t, l->error);
+    rwk_vocab_finish(l->t);
+    return status ? status : json.status;
 }
 
 static enum rwk_status read_merge(const struct loader *l, struct rwk_json *json, enum rwk_json_event event,
@@ -237,13 +224,14 @@ static enum rwk_status read_unigram(const struct loader *l, const struct member 
             status = rwk_vocab_put(l->t, id, piece.data, piece.size, l->error);
         if (status)
             break;
-        l->t->entries[id].score = (float)score;
-        l->t->min_score = (float)score < l->t->min_score ? (float)score : l->t->min_score;
-        if (!rwk_trie_insert(&l->t->pieces, piece.data, piece.size, id + 1))
+        l->t->entries[id].score = score;
+        l->t->min_score = id == 0 || score < l->t->min_score ? score : l->t->min_score;
+        if (!rwk_trie_insert(&l->t->pieces, piece.data, piece.size, id))
             status = rwk_fail_nomem(l->error, piece.size);
     }
     rwk_buffer_finish(&piece);
-    return status ? status : json.status ? json.status : rwk_vocab_index(l->t, l->error);
+    rwk_vocab_finish(l->t);
+    return status ? status : json.status;
 }
 
 /* ---- model ---- */
@@ -274,6 +262,51 @@ static enum rwk_status model_text(const struct loader *l, const struct member *m
     return status;
 }
 
+/* A whole number of at least 0; *ret stays where the member is missing. */
+static enum rwk_status model_number(const struct loader *l, const struct member *m, uint64_t *ret)
+{
+    const struct rwk_node *node;
+    enum rwk_status status = tree_of(l, m, &node);
+    if (!status && node && (!node->is_integer || node->integer < 0))
+        return malformed(l, m->key, "must be a whole number");
+    if (!status && node)
+        *ret = (uint64_t)node->integer;
+    return status;
+}
+
+static enum rwk_status read_flags(const struct loader *l, const struct member *m)
+{
+    struct rwk_tokenizer *t = l->t;
+    enum rwk_status status = model_flag(l, &m[M_FUSE], &t->fuse_unk);
+    if (!status)
+        status = model_flag(l, &m[M_BYTES], &t->byte_fallback);
+    if (!status)
+        status = model_flag(l, &m[M_IGNORE], &t->ignore_merges);
+    if (!status)
+        status = model_number(l, &m[M_MAX_WORD], &t->max_word);
+    if (!status)
+        status = model_text(l, &m[M_UNK], &t->unk_name, &t->unk_name_size);
+    if (!status)
+        status = model_text(l, &m[M_PREFIX], &t->word_prefix, &t->word_prefix_size);
+    return status ? status : model_text(l, &m[M_SUFFIX], &t->word_suffix, &t->word_suffix_size);
+}
+
+static enum rwk_status read_unk(const struct loader *l, const struct member *m)
+{
+    struct rwk_tokenizer *t = l->t;
+    uint64_t id = UINT64_MAX;
+    if (t->model == RWK_MODEL_UNIGRAM) {
+        enum rwk_status status = model_number(l, &m[M_UNK_ID], &id);
+        if (!status && id != UINT64_MAX && id >= t->n_entries)
+            return malformed(l, "unk_id", "is not in the vocabulary");
+        t->unk = id == UINT64_MAX ? RWK_TOKEN_NONE : (uint32_t)id;
+        return status;
+    }
+    if (t->unk_name)
+        t->unk = rwk_vocab_find(t, t->unk_name, t->unk_name_size);
+    return RWK_STATUS_OK;
+}
+
 static enum rwk_status read_model(const struct loader *l, const struct member *model)
 {
     struct rwk_tokenizer *t = l->t;
@@ -281,9 +314,12 @@ static enum rwk_status read_model(const struct loader *l, const struct member *m
                                  { .key = "unk_id" }, { .key = "continuing_subword_prefix" }, { .key = "end_of_word_suffix" },
                                  { .key = "fuse_unk" }, { .key = "byte_fallback" }, { .key = "ignore_merges" },
                                  { .key = "max_input_chars_per_word" } };
-    static const char *const types[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };
-    const char *type = NULL, *unk = NULL;
-    size_t n = 0, unk_size = 0;
+    static const struct {
+        const char *type, *unk, *prefix; /* and what is meant where the file says nothing */
+    } kinds[] = { [RWK_MODEL_BPE] = { "BPE", NULL, "" }, [RWK_MODEL_UNIGRAM] = { "Unigram", NULL, "" },
+                  [RWK_MODEL_WORDPIECE] = { "WordPiece", "[UNK]", "##" }, [RWK_MODEL_WORDLEVEL] = { "WordLevel", "<unk>", "" } };
+    const char *type = NULL;
+    size_t n = 0, kind = 0;
     if (is_null(model))
         return malformed(l, "model", "is missing");
     enum rwk_status status = find_members(l, model->text, model->size, m, N_MODEL);
@@ -293,36 +329,26 @@ static enum rwk_status read_model(const struct loader *l, const struct member *m
         type = m[M_MERGES].text ? "BPE" : is_null(&m[M_UNK_ID]) ? "WordPiece" : "Unigram";
     if (status)
         return status;
-    int kind = 0;
-    while (kind < 4 && strcmp(types[kind], type) != 0)
+    while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].type, type) != 0)
         kind++;
-    if (kind == 4)
+    if (kind == sizeof kinds / sizeof *kinds)
         return unsupported(l, "model", type);
-    t->model = (enum rwk_model_kind)kind;
-    t->max_word = 100;
     if (!m[M_VOCAB].text)
         return malformed(l, "vocab", "is missing");
-    if ((status = model_flag(l, &m[M_FUSE], &t->fuse_unk)) || (status = model_flag(l, &m[M_BYTES], &t->byte_fallback)) ||
-        (status = model_flag(l, &m[M_IGNORE], &t->ignore_merges)) || (status = model_text(l, &m[M_UNK], &unk, &unk_size)) ||
-        (status = model_text(l, &m[M_PREFIX], &t->word_prefix, &t->word_prefix_size)) ||
-        (status = model_text(l, &m[M_SUFFIX], &t->word_suffix, &t->word_suffix_size)))
-        return status;
-    status = kind == RWK_MODEL_UNIGRAM ? read_unigram(l, &m[M_VOCAB]) : read_vocab(l, &m[M_VOCAB]);
+    t->model = (enum rwk_model_kind)kind;
+    t->max_word = 100;
+    t->unk_name = kinds[kind].unk;
+    t->unk_name_size = t->unk_name ? strlen(t->unk_name) : 0;
+    t->word_prefix = kinds[kind].prefix;
+    t->word_prefix_size = strlen(t->word_prefix);
+    status = read_flags(l, m);
+    if (!status)
+        status = kind == RWK_MODEL_UNIGRAM ? read_unigram(l, &m[M_VOCAB]) : read_vocab(l, &m[M_VOCAB]);
+    if (!status)
+        status = read_unk(l, m);
     if (!status && kind == RWK_MODEL_BPE && !is_null(&m[M_MERGES]))
         status = read_merges(l, &m[M_MERGES]);
-    if (status)
-        return status;
-    if (kind == RWK_MODEL_UNIGRAM) {
-        const struct rwk_node *id;
-        if ((status = tree_of(l, &m[M_UNK_ID], &id)))
-            return status;
-        if (id && (!id->is_integer || id->integer < 0 || id->integer >= t->n_entries))
-            return malformed(l, "unk_id", "is not in the vocabulary");
-        t->unk = id ? (uint32_t)id->integer : RWK_TOKEN_NONE;
-    } else if (unk) {
-        t->unk = rwk_vocab_find(t, unk, unk_size); /* may also be an added token, found later */
-    }
-    return RWK_STATUS_OK;
+    return status || kind != RWK_MODEL_BPE ? status : rwk_merges_finish(t, l->error);
 }
 
 /* ---- patterns ---- */
@@ -395,7 +421,7 @@ static enum rwk_status read_charsmap(const struct loader *l, const struct rwk_no
         return RWK_STATUS_OK;
     if (size < 4 || trie > size - 4)
         return malformed(l, "precompiled_charsmap", "is truncated");
-    *step = (struct rwk_step){ .kind = RWK_STEP_CHARSMAP, .content = data, .content_size = size };
+    *step = (struct rwk_step){ .kind = RWK_STEP_PRECOMPILED, .content = data, .content_size = size };
     return RWK_STATUS_OK;
 }
 
@@ -439,9 +465,10 @@ static enum rwk_status read_normalizer(const struct loader *l, const struct rwk_
         bool lower = rwk_tree_flag(node, "lowercase", true);
         bool strip = accents && accents->type != RWK_JSON_NULL ? accents->type == RWK_JSON_TRUE : lower;
         const struct rwk_step steps[] = { { .kind = RWK_STEP_BERT_CLEAN }, { .kind = RWK_STEP_BERT_CHINESE },
-            { .kind = RWK_STEP_UNICODE, .option = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE }, { .kind = RWK_STEP_STRIP_ACCENTS },
+            { .kind = RWK_STEP_UNICODE, .option = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE }, { .kind = RWK_STEP_STRIP_NONSPACING },
             { .kind = RWK_STEP_LOWER } };
-        const bool wanted[] = { rwk_tree_flag(node, "clean_text", true), rwk_tree_flag(node, "handle_chinese_chars", true), strip, strip, lower };
+        const bool wanted[] = { rwk_tree_flag(node, "clean_text", true),
+                                rwk_tree_flag(node, "handle_chinese_chars", true), strip, strip, lower };
         for (size_t i = 0; i < 5 && !status; i++)
             if (wanted[i])
                 status = rwk_steps_add(l->t, &l->t->normalizer, steps[i], l->error);
@@ -478,7 +505,24 @@ static enum rwk_status add_split(const struct loader *l, const char *regex, bool
     return status ? status : rwk_steps_add(l->t, &l->t->splitter, step, l->error);
 }
 
-#define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]"
+/* ASCII's, and the category P as it was before these were assigned. */
+#define PUNCTUATION \
+    "(?![" \
+    "\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{1b4e}-\\x{1b4f}\\x{1b7d}-\\x{1b7f}" \
+    "\\x{2e43}-\\x{2e4f}\\x{2e52}-\\x{2e5d}\\x{10d6e}\\x{10ead}\\x{10f55}-\\x{10f59}" \
+    "\\x{10f86}-\\x{10f89}\\x{113d4}-\\x{113d5}\\x{113d7}-\\x{113d8}" \
+    "\\x{1144b}-\\x{1144f}\\x{1145a}-\\x{1145b}\\x{1145d}\\x{11660}-\\x{1166c}" \
+    "\\x{116b9}\\x{1183b}\\x{11944}-\\x{11946}\\x{119e2}\\x{11a3f}-\\x{11a46}" \
+    "\\x{11a9a}-\\x{11a9c}\\x{11a9e}-\\x{11aa2}\\x{11b00}-\\x{11b09}\\x{11be1}" \
+    "\\x{11c41}-\\x{11c45}\\x{11c70}-\\x{11c71}\\x{11ef7}-\\x{11ef8}" \
+    "\\x{11f43}-\\x{11f4f}\\x{11fff}\\x{12ff1}-\\x{12ff2}\\x{16d6d}-\\x{16d6f}" \
+    "\\x{16e97}-\\x{16e9a}\\x{16fe2}\\x{1e5ff}\\x{1e95e}-\\x{1e95f}" \
+    "])[!-/:-@\\[-`{-~\\p{P}\\x{166d}\\x{111c9}]"
+
+/* Rust's \w, and what its is_numeric has besides N. */
+#define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}" \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+#define NUMERIC "[\\p{N}\\x{11de0}-\\x{11de9}\\x{16ff4}-\\x{16ff6}]"
 
 static enum rwk_prepend read_prepend(const struct rwk_node *node)
 {
@@ -495,7 +539,58 @@ static enum rwk_status read_metaspace(const struct loader *l, const struct rwk_n
     struct rwk_step step = { .kind = RWK_STEP_METASPACE, .option = read_prepend(node) };
     step.content = text_of(node, "replacement", "\xe2\x96\x81", &step.content_size);
     enum rwk_status status = rwk_steps_add(l->t, &l->t->splitter, step, l->error);
-    return !status && rwk_tree_flag(node, "split", true) ? add_split(l, step.content, true, RWK_MERGED_WITH_NEXT, false) : status;
+    if (status || !rwk_tree_flag(node, "split", true))
+        return status;
+    return add_split(l, step.content, true, RWK_MERGED_WITH_NEXT, false);
+}
+
+/* Runs of one script, where blanks, unassigned characters and scripts that the reference does not know belong to the run
+ * before them, and Japanese is one script. */
+static enum rwk_status add_scripts(const struct loader *l)
+{
+    static const char *const scripts[] = {
+        "Adlam", "Ahom", "Anatolian_Hieroglyphs", "Arabic", "Armenian", "Avestan", "Balinese",
+        "Bamum", "Bassa_Vah", "Batak", "Bengali", "Bhaiksuki", "Bopomofo", "Brahmi", "Braille",
+        "Buginese", "Buhid", "Canadian_Aboriginal", "Carian", "Caucasian_Albanian", "Chakma",
+        "Cham", "Cherokee", "Common", "Coptic", "Cuneiform", "Cypriot", "Cyrillic", "Deseret",
+        "Devanagari", "Duployan", "Egyptian_Hieroglyphs", "Elbasan", "Ethiopic", "Georgian",
+        "Glagolitic", "Gothic", "Grantha", "Greek", "Gujarati", "Gurmukhi", "Hangul", "Hanunoo",
+        "Hatran", "Hebrew", "Imperial_Aramaic", "Inherited", "Inscriptional_Pahlavi",
+        "Inscriptional_Parthian", "Javanese", "Kaithi", "Kannada", "Kayah_Li", "Kharoshthi",
+        "Khmer", "Khojki", "Khudawadi", "Lao", "Latin", "Lepcha", "Limbu", "Linear_A", "Linear_B",
+        "Lisu", "Lycian", "Lydian", "Mahajani", "Malayalam", "Mandaic", "Manichaean", "Marchen",
+        "Meetei_Mayek", "Mende_Kikakui", "Meroitic_Cursive", "Meroitic_Hieroglyphs", "Miao",
+        "Modi", "Mongolian", "Mro", "Multani", "Myanmar", "Nabataean", "New_Tai_Lue", "Newa",
+        "Nko", "Ogham", "Ol_Chiki", "Old_Hungarian", "Old_Italic", "Old_North_Arabian",
+        "Old_Permic", "Old_Persian", "Old_South_Arabian", "Old_Turkic", "Oriya", "Osage",
+        "Osmanya", "Pahawh_Hmong", "Palmyrene", "Pau_Cin_Hau", "Phags_Pa", "Phoenician",
+        "Psalter_Pahlavi", "Rejang", "Runic", "Samaritan", "Saurashtra", "Sharada", "Shavian",
+        "Siddham", "SignWriting", "Sinhala", "Sora_Sompeng", "Sundanese", "Syloti_Nagri", "Syriac",
+        "Tagalog", "Tagbanwa", "Tai_Le", "Tai_Tham", "Tai_Viet", "Takri", "Tamil", "Tangut",
+        "Telugu", "Thaana", "Thai", "Tibetan", "Tifinagh", "Tirhuta", "Ugaritic", "Vai",
+        "Warang_Citi", "Yi",
+    };
+#define ANY \
+    " \\p{sc:Chorasmian}\\p{sc:Cypro_Minoan}\\p{sc:Dives_Akuru}\\p{sc:Dogra}\\p{sc:Elymaic}" \
+    "\\p{sc:Gunjala_Gondi}\\p{sc:Hanifi_Rohingya}\\p{sc:Khitan_Small_Script}\\p{sc:Makasar}" \
+    "\\p{sc:Masaram_Gondi}\\p{sc:Medefaidrin}\\p{sc:Nandinagari}\\p{sc:Nushu}" \
+    "\\p{sc:Nyiakeng_Puachue_Hmong}\\p{sc:Old_Sogdian}\\p{sc:Old_Uyghur}\\p{sc:Sogdian}" \
+    "\\p{sc:Soyombo}\\p{sc:Tangsa}\\p{sc:Toto}\\p{sc:Vithkuqi}\\p{sc:Wancho}\\p{sc:Yezidi}" \
+    "\\p{sc:Zanabazar_Square}\\p{sc:Unknown}"
+#define JAPANESE "\\p{sc:Han}\\p{sc:Hiragana}\\p{sc:Katakana}\\x{30fc}"
+    struct rwk_buffer pattern = { .memory = &l->t->memory };
+    char part[1024];
+    rwk_buffer_append(&pattern, "[" JAPANESE "][" JAPANESE ANY "]*", sizeof "[" JAPANESE "][" JAPANESE ANY "]*" - 1);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        int n = snprintf(part, sizeof part, "|(?![ \\x{30fc}])\\p{sc:%s}(?:(?!\\x{30fc})[" ANY "\\p{sc:%s}])*", scripts[i],
+                         scripts[i]);
+        rwk_buffer_append(&pattern, part, (size_t)n);
+    }
+    rwk_buffer_append(&pattern, "", 1);
+    enum rwk_status status = pattern.failed ? rwk_fail_nomem(l->error, pattern.size)
+                                            : add_split(l, pattern.data, false, RWK_REMOVED, true);
+    rwk_buffer_finish(&pattern);
+    return status;
 }
 
 static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct rwk_node *node)
@@ -504,15 +599,17 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
     enum rwk_status status;
     int behaviour;
     if (strcmp(type, "ByteLevel") == 0)
-        return rwk_add_byte_level(l->t, rwk_tree_flag(node, "add_prefix_space", true), rwk_tree_flag(node, "use_regex", true), l->file, l->error);
+        return rwk_add_byte_level(l->t, rwk_tree_flag(node, "add_prefix_space", true),
+                                  rwk_tree_flag(node, "use_regex", true), l->file, l->error);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(l, node);
     if (strcmp(type, "Whitespace") == 0)
-        return add_split(l, "\\w+|[^\\w\\s]+", false, RWK_REMOVED, true);
+        return add_split(l, "[" WORD "]+|[^" WORD "\\s]+", false, RWK_REMOVED, true);
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_split(l, "\\s", false, RWK_REMOVED, false);
     if (strcmp(type, "Digits") == 0)
-        return add_split(l, "\\p{N}", false, rwk_tree_flag(node, "individual_digits", false) ? RWK_ISOLATED : RWK_CONTIGUOUS, false);
+        return add_split(l, NUMERIC, false,
+                         rwk_tree_flag(node, "individual_digits", false) ? RWK_ISOLATED : RWK_CONTIGUOUS, false);
     if (strcmp(type, "Punctuation") == 0) {
         status = read_behaviour(l, node, RWK_ISOLATED, &behaviour);
         return status ? status : add_split(l, PUNCTUATION, false, behaviour, false);
@@ -524,6 +621,17 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
     if (strcmp(type, "CharDelimiterSplit") == 0) {
         size_t n;
         return add_split(l, text_of(node, "delimiter", " ", &n), true, RWK_REMOVED, false);
+    }
+    if (strcmp(type, "UnicodeScripts") == 0)
+        return add_scripts(l);
+    if (strcmp(type, "FixedLength") == 0) {
+        const struct rwk_node *length = rwk_tree_member(node, "length");
+        char pattern[32];
+        int64_t n = length ? length->is_integer ? length->integer : 0 : 5;
+        if (n < 1 || n > 65535)
+            return malformed(l, "length", "must be from 1 to 65535");
+        snprintf(pattern, sizeof pattern, "(?m:.{1,%d})", (int)n);
+        return add_split(l, pattern, false, RWK_ISOLATED, false);
     }
     if (strcmp(type, "Split") == 0) {
         struct rwk_step step = { .kind = RWK_STEP_SPLIT, .invert = rwk_tree_flag(node, "invert", false) };
@@ -539,7 +647,8 @@ static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct r
 
 static enum rwk_status read_added(const struct loader *l, const struct rwk_node *list)
 {
-    uint32_t next = l->t->n_entries;
+    /* New tokens are numbered from here on, whatever the file says. */
+    uint32_t next = l->t->model == RWK_MODEL_UNIGRAM ? l->t->n_entries : (uint32_t)l->t->vocab.n_names;
     if (!list)
         return RWK_STATUS_OK;
     if (list->type != RWK_JSON_ARRAY)
@@ -553,63 +662,92 @@ static enum rwk_status read_added(const struct loader *l, const struct rwk_node 
                                .lstrip = rwk_tree_flag(node, "lstrip", false), .rstrip = rwk_tree_flag(node, "rstrip", false),
                                .special = rwk_tree_flag(node, "special", false) };
         a.normalized = rwk_tree_flag(node, "normalized", !a.special);
-        const struct rwk_node *id = rwk_tree_member(node, "id");
-        bool given = id && id->is_integer && id->integer >= 0 && id->integer < INT32_MAX;
-        a.id = given ? (uint32_t)id->integer : next;
+        a.id = next;
         enum rwk_status status = rwk_added_put(l->t, &a, l->error);
         if (status)
             return status;
-        next = l->t->n_entries;
+        uint32_t used = l->t->n_added ? l->t->added[l->t->n_added - 1].id : 0;
+        next = used >= next ? used + 1 : next;
     }
-    return rwk_vocab_index(l->t, l->error);
+    return RWK_STATUS_OK;
 }
 
 /* ---- post-processors ---- */
 
-static enum rwk_status put_template(const struct loader *l, uint32_t **ids, size_t *n, uint32_t id)
+/* Ids before and behind the text. A later processor stands outside of an earlier one. */
+struct ends {
+    uint32_t *ids[2];
+    size_t n[2];
+};
+
+static enum rwk_status put_end(const struct loader *l, struct ends *ends, bool after, const struct rwk_node *id, const char *key)
 {
-    uint32_t *grown = rwk_realloc(&l->t->memory, *ids, (*n + 1) * sizeof *grown);
+    if (!id || !id->is_integer || id->integer < 0 || id->integer >= l->t->n_entries)
+        return malformed(l, key, "names an id that is not in the vocabulary");
+    uint32_t *grown = rwk_realloc(&l->t->memory, ends->ids[after], (ends->n[after] + 1) * sizeof *grown);
     if (!grown)
-        return rwk_fail_nomem(l->error, (*n + 1) * sizeof *grown);
-    *ids = grown;
-    (*ids)[(*n)++] = id;
+        return rwk_fail_nomem(l->error, (ends->n[after] + 1) * sizeof *grown);
+    ends->ids[after] = grown;
+    ends->ids[after][ends->n[after]++] = (uint32_t)id->integer;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status put_special(const struct loader *l, const struct rwk_node *specials, const char *name, bool after)
-{
-    struct rwk_tokenizer *t = l->t;
-    const struct rwk_node *ids = rwk_tree_member(rwk_tree_member(specials, name), "ids");
-    if (!ids || ids->type != RWK_JSON_ARRAY)
-        return malformed(l, "post_processor", "a template names a special token that is not defined");
-    for (const struct rwk_node *id = ids->children; id; id = id->next) {
-        if (!id->is_integer || id->integer < 0 || id->integer >= t->n_entries)
-            return malformed(l, "post_processor", "a template's id is not in the vocabulary");
-        enum rwk_status status = after ? put_template(l, &t->suffix_ids, &t->n_suffix, (uint32_t)id->integer)
-                                       : put_template(l, &t->prefix_ids, &t->n_prefix, (uint32_t)id->integer);
-        if (status)
-            return status;
-    }
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status read_template(const struct loader *l, const struct rwk_node *node)
+static enum rwk_status read_template(const struct loader *l, const struct rwk_node *node, struct ends *ends)
 {
     const struct rwk_node *single = rwk_tree_member(node, "single"), *specials = rwk_tree_member(node, "special_tokens");
     bool after = false;
+    enum rwk_status status = RWK_STATUS_OK;
     if (!single || single->type != RWK_JSON_ARRAY)
         return malformed(l, "post_processor", "a template must be a list");
-    for (const struct rwk_node *part = single->children; part; part = part->next) {
+    for (const struct rwk_node *part = single->children; part && !status; part = part->next) {
         const struct rwk_node *special = rwk_tree_find(part, "SpecialToken.id");
-        if (rwk_tree_member(part, "Sequence"))
+        if (rwk_tree_member(part, "Sequence")) {
+            if (after)
+                return unsupported(l, "post_processor", "a template that repeats the text");
             after = true;
-        else if (!special || special->type != RWK_JSON_STRING)
-            return malformed(l, "post_processor", "a template's part is neither Sequence nor SpecialToken");
-        else {
-            enum rwk_status status = put_special(l, specials, special->string, after);
-            if (status)
-                return status;
+            continue;
         }
+        if (!special || special->type != RWK_JSON_STRING)
+            return malformed(l, "post_processor", "a template's part is neither Sequence nor SpecialToken");
+        const struct rwk_node *ids = rwk_tree_member(rwk_tree_member(specials, special->string), "ids");
+        if (!ids || ids->type != RWK_JSON_ARRAY)
+            return malformed(l, "post_processor", "a template names a special token that is not defined");
+        for (const struct rwk_node *id = ids->children; id && !status; id = id->next)
+            status = put_end(l, ends, after, id, "post_processor");
+    }
+    return status || after ? status : unsupported(l, "post_processor", "a template without the text");
+}
+
+/* "cls" and "sep": [token, id] */
+static enum rwk_status read_pairs(const struct loader *l, const struct rwk_node *node, struct ends *ends)
+{
+    static const char *const keys[] = { "cls", "sep" };
+    enum rwk_status status = RWK_STATUS_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const struct rwk_node *pair = rwk_tree_member(node, keys[i]);
+        const struct rwk_node *token = pair && pair->type == RWK_JSON_ARRAY ? pair->children : NULL;
+        status = put_end(l, ends, i == 1, token ? token->next : NULL, keys[i]);
+    }
+    return status;
+}
+
+/* Puts new ends around those that are there. */
+static enum rwk_status wrap(const struct loader *l, struct ends *new)
+{
+    struct rwk_tokenizer *t = l->t;
+    uint32_t **ids[] = { &t->prefix_ids, &t->suffix_ids };
+    size_t *n[] = { &t->n_prefix, &t->n_suffix };
+    for (int i = 0; i < 2; i++) {
+        if (!new->n[i])
+            continue;
+        uint32_t *grown = rwk_realloc(&t->memory, *ids[i], (*n[i] + new->n[i]) * sizeof *grown);
+        if (!grown)
+            return rwk_fail_nomem(l->error, new->n[i] * sizeof *grown);
+        *ids[i] = grown;
+        if (i == 0)
+            memmove(grown + new->n[i], grown, *n[i] * sizeof *grown);
+        memcpy(i == 0 ? grown : grown + *n[i], new->ids[i], new->n[i] * sizeof *grown);
+        *n[i] += new->n[i];
     }
     return RWK_STATUS_OK;
 }
@@ -617,25 +755,22 @@ static enum rwk_status read_template(const struct loader *l, const struct rwk_no
 static enum rwk_status read_post_processor(const struct loader *l, const struct rwk_node *node)
 {
     const char *type = type_of(node);
-    if (strcmp(type, "ByteLevel") == 0)
-        return RWK_STATUS_OK; /* concerns offsets only */
+    bool byte_level = strcmp(type, "ByteLevel") == 0, roberta = strcmp(type, "RobertaProcessing") == 0;
+    struct ends ends = { 0 };
+    enum rwk_status status = RWK_STATUS_OK;
+    if ((byte_level || roberta) && rwk_tree_flag(node, "trim_offsets", true))
+        l->t->trim = (struct rwk_trim){ true, rwk_tree_flag(node, "add_prefix_space", true) };
     if (strcmp(type, "TemplateProcessing") == 0)
-        return read_template(l, node);
-    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
-        /* "sep" and "cls": [token, id] */
-        static const char *const keys[] = { "cls", "sep" };
-        enum rwk_status status = RWK_STATUS_OK;
-        for (int i = 0; i < 2 && !status; i++) {
-            const struct rwk_node *pair = rwk_tree_member(node, keys[i]);
-            const struct rwk_node *id = pair && pair->type == RWK_JSON_ARRAY && pair->children ? pair->children->next : NULL;
-            if (!id || !id->is_integer || id->integer < 0 || id->integer >= l->t->n_entries)
-                return malformed(l, keys[i], "must be a token and its id");
-            status = i == 0 ? put_template(l, &l->t->prefix_ids, &l->t->n_prefix, (uint32_t)id->integer)
-                            : put_template(l, &l->t->suffix_ids, &l->t->n_suffix, (uint32_t)id->integer);
-        }
-        return status;
-    }
-    return unsupported(l, "post_processor", type);
+        status = read_template(l, node, &ends);
+    else if (roberta || strcmp(type, "BertProcessing") == 0)
+        status = read_pairs(l, node, &ends);
+    else if (!byte_level)
+        status = unsupported(l, "post_processor", type);
+    if (!status)
+        status = wrap(l, &ends);
+    rwk_free(&l->t->memory, ends.ids[0]);
+    rwk_free(&l->t->memory, ends.ids[1]);
+    return status;
 }
 
 /* ---- decoders ---- */
@@ -670,6 +805,11 @@ static enum rwk_status read_decoder(const struct loader *l, const struct rwk_nod
         step.kind = RWK_DECODE_WORDPIECE;
         step.from = text_of(node, "prefix", "##", &step.from_size);
         step.option = rwk_tree_flag(node, "cleanup", true);
+    } else if (strcmp(type, "CTC") == 0) {
+        step.kind = RWK_DECODE_CTC;
+        step.from = text_of(node, "pad_token", "<pad>", &step.from_size);
+        step.to = text_of(node, "word_delimiter_token", "|", &step.to_size);
+        step.option = rwk_tree_flag(node, "cleanup", true);
     } else if (strcmp(type, "Fuse") != 0) {
         return unsupported(l, "decoder", type);
     }
@@ -700,7 +840,7 @@ static enum rwk_status read_file(const struct loader *l, const struct rwk_file *
         if (!(status = tree_of(l, &m[parts[i].member], &node)))
             status = each_step(l, node, parts[i].list, parts[i].fn);
     if (!status)
-        status = rwk_added_finish(l->t, l->error);
+        status = rwk_tokenizer_finish(l->t, l->error);
     l->t->join_with_blank = l->t->n_decoder == 0;
     return status;
 }
@@ -765,6 +905,8 @@ enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *director
     l.file = merges_path;
     if (!status)
         status = read_merges_text(&l, &merges);
+    if (!status)
+        status = rwk_merges_finish(t, error);
     if (!status)
         status = rwk_add_byte_level(t, false, true, directory, error);
     if (!status)

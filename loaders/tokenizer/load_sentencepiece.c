@@ -11,7 +11,6 @@
 #include "loaders/tokenizer/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 enum { UNIGRAM = 1, BPE };
@@ -86,22 +85,26 @@ static bool read_piece(struct rwk_tokenizer *t, struct wire w, uint32_t id, stru
     }
     if (w.bad)
         return false;
-    *status = rwk_vocab_put(t, id, text.p ? (const char *)text.p : "", (size_t)(text.end - text.p), error);
+    const char *p = text.p ? (const char *)text.p : "";
+    size_t size = (size_t)(text.end - text.p);
+    bool plain = type == NORMAL || type == BYTE; /* what text can give; the others are only known by name */
+    *status = plain ? rwk_vocab_put(t, id, p, size, error) : rwk_entry_put(t, id, p, size, error);
     if (*status)
         return true;
     struct rwk_entry *e = &t->entries[id];
-    memcpy(&e->score, &bits, sizeof bits);
-    if (!(e->score > -1e30f && e->score < 1e30f))
-        e->score = 0;
+    float score;
+    memcpy(&score, &bits, sizeof bits);
+    e->score = score > -1e30f && score < 1e30f ? (double)score : 0;
     e->special = type == CONTROL || type == UNKNOWN;
+    e->added = !plain;
+    e->byte = type == BYTE;
     if (type == UNKNOWN)
         t->unk = id;
-    /* Remembered in `added` until the tables are made: pieces that plain text cannot give, and user-defined ones. */
-    e->added = type == CONTROL || type == UNKNOWN || type == UNUSED || type == USER_DEFINED;
-    e->byte = type == BYTE;
     if (type == USER_DEFINED) {
-        struct rwk_added a = { .text = e->text, .size = e->size, .id = id };
+        struct rwk_added a = { .text = p, .size = (uint32_t)size, .id = id, .normalized = true, .verbatim = true };
         *status = rwk_added_put(t, &a, error);
+    } else if (!plain && !rwk_names_put(&t->added_names, e->text, e->size, id)) {
+        *status = rwk_fail_nomem(error, size);
     }
     return true;
 }
@@ -141,7 +144,7 @@ static void read_normalizer(struct wire w, struct spec *s)
 /* ---- BPE's merges ---- */
 
 struct pair {
-    float score;
+    double score;
     uint32_t id;
     size_t split;
 };
@@ -173,7 +176,7 @@ static enum rwk_status make_merges(struct rwk_tokenizer *t, struct rwk_error *er
         }
     }
     size_t n = pairs.size / sizeof(struct pair);
-    struct pair *list = (struct pair *)pairs.data;
+    struct pair *list = (struct pair *)(void *)pairs.data;
     enum rwk_status status = pairs.failed ? rwk_fail_nomem(error, pairs.size) : rwk_merges_init(t, n, error);
     if (!status && n)
         qsort(list, n, sizeof *list, by_score);
@@ -184,17 +187,29 @@ static enum rwk_status make_merges(struct rwk_tokenizer *t, struct rwk_error *er
         rwk_merges_put(t, e->text, list[i].split, e->text + list[i].split, e->size - list[i].split, rank);
     }
     rwk_buffer_finish(&pairs);
-    return status;
+    return status ? status : rwk_merges_finish(t, error);
 }
 
+/* User-defined pieces stand in the lattice like others, with a score of their own. */
 static enum rwk_status make_trie(struct rwk_tokenizer *t, struct rwk_error *error)
 {
+    float least = 0, most = 0;
+    bool first = true;
     for (uint32_t id = 0; id < t->n_entries; id++) {
         const struct rwk_entry *e = &t->entries[id];
         if (!e->exists || e->added || e->byte || !e->size)
             continue;
-        t->min_score = e->score < t->min_score ? e->score : t->min_score;
-        if (!rwk_trie_insert(&t->pieces, e->text, e->size, id + 1))
+        least = first || (float)e->score < least ? (float)e->score : least;
+        most = first || (float)e->score > most ? (float)e->score : most;
+        first = false;
+        if (!rwk_trie_insert(&t->pieces, e->text, e->size, id))
+            return rwk_fail_nomem(error, e->size);
+    }
+    t->min_score = (double)least;
+    for (size_t i = 0; i < t->n_added; i++) {
+        struct rwk_entry *e = &t->entries[t->added[i].id];
+        e->score = (double)((float)e->size * most - 0.1f);
+        if (!rwk_trie_insert(&t->pieces, e->text, e->size, t->added[i].id))
             return rwk_fail_nomem(error, e->size);
     }
     return RWK_STATUS_OK;
@@ -230,6 +245,9 @@ static enum rwk_status make_steps(struct rwk_tokenizer *t, const struct spec *s,
         if (!status)
             status = rwk_steps_add(t, &t->normalizer, step, error);
     }
+    if (!status && s->escape && s->remove_extra)
+        status = rwk_steps_add(t, &t->normalizer, (struct rwk_step){ .kind = RWK_STEP_TRIM_END, .content = mark,
+                                                                     .content_size = sizeof mark - 1 }, error);
     struct rwk_decode_step replace = { .kind = RWK_DECODE_REPLACE, .to = " ", .to_size = 1 };
     if (!status)
         status = rwk_pattern_compile(&replace.pattern, mark, sizeof mark - 1, true, &t->memory, path, error);
@@ -273,9 +291,8 @@ static enum rwk_status read_model(struct rwk_tokenizer *t, const struct rwk_file
     t->byte_fallback = s.byte_fallback;
     t->fuse_unk = true;
     t->model = s.model == BPE ? RWK_MODEL_BPE : RWK_MODEL_UNIGRAM;
-    status = rwk_vocab_index(t, error);
-    if (!status)
-        status = s.model == BPE ? make_merges(t, error) : make_trie(t, error);
+    rwk_vocab_finish(t);
+    status = s.model == BPE ? make_merges(t, error) : make_trie(t, error);
     return status ? status : make_steps(t, &s, path, error);
 }
 

@@ -6,8 +6,6 @@
  * begin one is held back. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
-
 struct stop {
     struct stop *next;
     size_t size;

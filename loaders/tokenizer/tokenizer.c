@@ -1,8 +1,6 @@
 /* Opening, sharing and asking a tokenizer. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
-
 void rwk_tokenizer_options_init(struct rwk_tokenizer_options *options)
 {
     *options = (struct rwk_tokenizer_options){ .size = sizeof *options };
@@ -17,13 +15,15 @@ static void destroy(struct rwk_tokenizer *t)
         rwk_pattern_free(t->splitter.items[i].pattern);
     for (size_t i = 0; i < t->n_decoder; i++)
         rwk_pattern_free(t->decoder[i].pattern);
-    void *blocks[] = { t->normalizer.items, t->splitter.items, t->decoder, t->entries, t->buckets, t->added, t->merges,
-                       t->prefix_ids, t->suffix_ids };
+    void *blocks[] = { t->normalizer.items, t->splitter.items, t->decoder, t->entries, t->added, t->merges, t->joins,
+                       t->known, t->prefix_ids, t->suffix_ids };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         rwk_free(&t->memory, blocks[i]);
-    rwk_buffer_finish(&t->raw_trie.nodes);
-    rwk_buffer_finish(&t->normalized_trie.nodes);
-    rwk_buffer_finish(&t->pieces.nodes);
+    struct rwk_trie *const tries[] = { &t->raw_trie, &t->normalized_trie, &t->pieces };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++)
+        rwk_trie_finish(tries[i]);
+    rwk_names_finish(&t->vocab);
+    rwk_names_finish(&t->added_names);
     rwk_arena_finish(&t->arena);
     rwk_memory_init(&memory, &t->memory.host, 0);
     rwk_free(&memory, t);
@@ -59,7 +59,7 @@ static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rw
         return load_directory(t, path, error);
     if (n > 6 && strcmp(path + n - 6, ".model") == 0) {
         enum rwk_status status = rwk_load_sentencepiece(t, path, error);
-        return status ? status : rwk_added_finish(t, error);
+        return status ? status : rwk_tokenizer_finish(t, error);
     }
     return rwk_load_json(t, path, error);
 }
@@ -78,7 +78,10 @@ enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const c
         return rwk_fail_nomem(error, sizeof *t);
     rwk_memory_init(&t->memory, o.allocator, o.memory_budget);
     t->arena.memory = &t->memory;
-    t->raw_trie.nodes.memory = t->normalized_trie.nodes.memory = t->pieces.nodes.memory = &t->memory;
+    t->vocab.memory = t->added_names.memory = &t->memory;
+    struct rwk_trie *const tries[] = { &t->raw_trie, &t->normalized_trie, &t->pieces };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++)
+        tries[i]->memory = tries[i]->values.memory = &t->memory;
     t->unk = RWK_TOKEN_NONE;
     memset(t->special, 0xff, sizeof t->special);
     memset(t->byte_ids, 0xff, sizeof t->byte_ids);
@@ -122,9 +125,4 @@ enum rwk_status rwk_tokenizer_piece(const struct rwk_tokenizer *tokenizer, uint3
     const struct rwk_entry *e = &tokenizer->entries[id];
     *ret_piece = (struct rwk_piece){ .text = e->text, .size = e->size, .added = e->added, .special = e->special };
     return RWK_STATUS_OK;
-}
-
-uint32_t rwk_tokenizer_find(const struct rwk_tokenizer *tokenizer, const char *piece, size_t size)
-{
-    return rwk_vocab_find(tokenizer, piece, size);
 }

@@ -1,23 +1,37 @@
 /* Vocabulary, merges, added tokens and step lists while a tokenizer is loaded, and looking things up afterwards. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
 #include "loaders/grow.h"
-#include "runtime/base/hash.h"
 
 enum rwk_status rwk_vocab_init(struct rwk_tokenizer *t, uint32_t n_entries, struct rwk_error *error)
 {
-    struct rwk_entry *entries = rwk_realloc(&t->memory, t->entries, ((size_t)n_entries + 1) * sizeof *entries);
-    if (!entries)
-        return rwk_fail_nomem(error, ((size_t)n_entries + 1) * sizeof *entries);
-    if (n_entries > t->n_entries)
-        memset(entries + t->n_entries, 0, (n_entries - t->n_entries) * sizeof *entries);
-    t->entries = entries;
-    t->n_entries = n_entries;
+    if (n_entries > t->entries_capacity || !t->entries) {
+        size_t capacity = n_entries + (size_t)n_entries / 2 + 64;
+        struct rwk_entry *entries = rwk_realloc(&t->memory, t->entries, capacity * sizeof *entries);
+        if (!entries)
+            return rwk_fail_nomem(error, capacity * sizeof *entries);
+        t->entries = entries;
+        t->entries_capacity = capacity;
+    }
+    if (n_entries > t->n_entries) {
+        memset(t->entries + t->n_entries, 0, (n_entries - t->n_entries) * sizeof *t->entries);
+        t->n_entries = n_entries;
+    }
     return RWK_STATUS_OK;
 }
 
 enum rwk_status rwk_vocab_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size, struct rwk_error *error)
+{
+    enum rwk_status status = rwk_entry_put(t, id, text, size, error);
+    uint32_t *known = status ? NULL : rwk_names_put(&t->vocab, t->entries[id].text, size, id);
+    if (!status && !known)
+        return rwk_fail_nomem(error, size);
+    if (!status)
+        *known = id;
+    return status;
+}
+
+enum rwk_status rwk_entry_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size, struct rwk_error *error)
 {
     if (size > INT32_MAX)
         return rwk_fail(error, RWK_STATUS_FORMAT, NULL, "a piece of the vocabulary is too long");
@@ -26,53 +40,38 @@ enum rwk_status rwk_vocab_put(struct rwk_tokenizer *t, uint32_t id, const char *
         if (status)
             return status;
     }
-    struct rwk_entry *e = &t->entries[id];
     char *copy = rwk_arena_string(&t->arena, text, size);
     if (!copy)
         return rwk_fail_nomem(error, size);
-    *e = (struct rwk_entry){ .text = copy, .size = (uint32_t)size, .exists = true };
+    t->entries[id] = (struct rwk_entry){ .text = copy, .size = (uint32_t)size, .exists = true };
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_vocab_index(struct rwk_tokenizer *t, struct rwk_error *error)
+void rwk_vocab_finish(struct rwk_tokenizer *t)
 {
-    rwk_free(&t->memory, t->buckets);
-    t->n_buckets = 64;
-    while (t->n_buckets < 2 * (size_t)t->n_entries)
-        t->n_buckets *= 2;
-    t->buckets = rwk_calloc(&t->memory, t->n_buckets, sizeof *t->buckets);
-    if (!t->buckets)
-        return rwk_fail_nomem(error, t->n_buckets * sizeof *t->buckets);
-    for (uint32_t id = 0; id < t->n_entries; id++) {
-        const struct rwk_entry *e = &t->entries[id];
-        if (!e->exists)
-            continue;
-        size_t at = rwk_hash(e->text, e->size) & (t->n_buckets - 1);
-        while (t->buckets[at])
-            at = (at + 1) & (t->n_buckets - 1);
-        t->buckets[at] = id + 1;
+    static const char digits[] = "0123456789ABCDEF";
+    for (uint32_t code = 0; code < 512; code++) {
+        char text[4];
+        t->character_ids[code] = rwk_vocab_find(t, text, rwk_utf8_put(text, code));
     }
-    memset(t->byte_ids, 0xff, sizeof t->byte_ids);
     for (int b = 0; b < 256; b++) {
-        static const char digits[] = "0123456789ABCDEF";
         char name[] = { '<', '0', 'x', digits[b >> 4], digits[b & 15], '>' };
         t->byte_ids[b] = rwk_vocab_find(t, name, sizeof name);
         if (t->byte_ids[b] != RWK_TOKEN_NONE)
             t->entries[t->byte_ids[b]].byte = true;
     }
-    return RWK_STATUS_OK;
 }
 
 uint32_t rwk_vocab_find(const struct rwk_tokenizer *t, const char *text, size_t size)
 {
-    if (!t->n_buckets)
-        return RWK_TOKEN_NONE;
-    for (size_t at = rwk_hash(text, size) & (t->n_buckets - 1); t->buckets[at]; at = (at + 1) & (t->n_buckets - 1)) {
-        const struct rwk_entry *e = &t->entries[t->buckets[at] - 1];
-        if (e->size == size && memcmp(e->text, text, size) == 0)
-            return t->buckets[at] - 1;
-    }
-    return RWK_TOKEN_NONE;
+    const uint32_t *id = rwk_names_find(&t->vocab, text, size);
+    return id ? *id : RWK_TOKEN_NONE;
+}
+
+uint32_t rwk_tokenizer_find(const struct rwk_tokenizer *tokenizer, const char *piece, size_t size)
+{
+    const uint32_t *id = rwk_names_find(&tokenizer->added_names, piece, size);
+    return id ? *id : rwk_vocab_find(tokenizer, piece, size);
 }
 
 /* ---- merges ---- */
@@ -141,15 +140,14 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
     if (!(a->text = rwk_arena_string(&t->arena, token->text, token->size)))
         return rwk_fail_nomem(error, token->size);
     uint32_t known = rwk_vocab_find(t, token->text, token->size);
-    for (size_t i = 0; i < t->n_added && known == RWK_TOKEN_NONE; i++)
-        if (t->added[i].size == token->size && memcmp(t->added[i].text, token->text, token->size) == 0)
-            known = t->added[i].id;
-    if (known != RWK_TOKEN_NONE)
-        a->id = known; /* the vocabulary's id counts, whatever the file says */
+    uint32_t *named = rwk_names_put(&t->added_names, a->text, a->size, known == RWK_TOKEN_NONE ? a->id : known);
+    if (!named)
+        return rwk_fail_nomem(error, a->size);
+    a->id = *named; /* the vocabulary's id counts, whatever the file says; then the first that was given */
     if (a->id > t->n_entries + 1000000u)
         return rwk_fail(error, RWK_STATUS_FORMAT, NULL, "the added token \"%.60s\" has an impossible id", a->text);
     if (a->id >= t->n_entries || !t->entries[a->id].exists) {
-        enum rwk_status status = rwk_vocab_put(t, a->id, token->text, token->size, error);
+        enum rwk_status status = rwk_entry_put(t, a->id, token->text, token->size, error);
         if (status)
             return status;
     }
@@ -159,26 +157,36 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
     return RWK_STATUS_OK;
 }
 
-/* Puts them where they are searched for; those that are normalized in their normalized spelling. */
-enum rwk_status rwk_added_finish(struct rwk_tokenizer *t, struct rwk_error *error)
+/* Those that are normalized are searched for in their normalized spelling. */
+static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *matcher, uint32_t index,
+                                   struct rwk_error *error)
 {
-    for (size_t i = 0; i < t->n_added; i++) {
-        struct rwk_added *a = &t->added[i];
-        struct rwk_text text;
-        enum rwk_status status = RWK_STATUS_OK;
-        rwk_text_init(&text, &t->memory, false);
-        rwk_buffer_append(&text.bytes, a->text, a->size);
-        if (a->normalized)
-            status = rwk_normalize(t, &text, error);
-        if (!status && text.bytes.size &&
-            !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.bytes.data, text.bytes.size,
-                             (uint32_t)i + 1))
-            status = rwk_fail_nomem(error, text.bytes.size);
-        rwk_text_finish(&text);
-        if (status)
-            return status;
-    }
-    return RWK_STATUS_OK;
+    const struct rwk_added *a = &t->added[index];
+    struct rwk_text text = { .data = a->text, .size = a->size };
+    enum rwk_status status = RWK_STATUS_OK;
+    if (a->normalized && !a->verbatim)
+        status = rwk_normalize(t, matcher, &t->memory, &text, error);
+    if (!status && text.size &&
+        !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.data, text.size, index))
+        status = rwk_fail_nomem(error, text.size);
+    rwk_text_finish(&text);
+    return status;
+}
+
+enum rwk_status rwk_tokenizer_finish(struct rwk_tokenizer *t, struct rwk_error *error)
+{
+    struct rwk_matcher matcher = { .memory = &t->memory };
+    enum rwk_status status = RWK_STATUS_OK;
+    for (uint32_t i = 0; i < t->n_added && !status; i++)
+        status = place_added(t, &matcher, i, error);
+    rwk_matcher_finish(&matcher);
+    t->n_split_steps = t->splitter.n;
+    if (t->splitter.n && t->splitter.items[t->splitter.n - 1].kind == RWK_STEP_MAP_BYTES)
+        t->n_split_steps--;
+    for (size_t i = 0; i < t->splitter.n; i++)
+        t->needs_spans |= t->splitter.items[i].kind == RWK_STEP_METASPACE &&
+                          t->splitter.items[i].option == RWK_PREPEND_FIRST && t->normalizer.n > 0;
+    return status;
 }
 
 /* ---- steps ---- */
