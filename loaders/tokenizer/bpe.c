@@ -23,32 +23,38 @@ static void push(struct rwk_work *work, uint32_t id, size_t begin, size_t end)
     rwk_buffer_append(&work->scratch, &s, sizeof s);
 }
 
-/* The symbol of text[0..size), or RWK_TOKEN_NONE; with prefix and suffix of word parts where the model has them. */
-static uint32_t symbol_of(const struct rwk_tokenizer *t, const char *text, size_t size, uint32_t code, bool first, bool last)
-{
+/* A character with the prefix and suffix that word parts have in some models. */
+struct spelling {
+    const char *text;
+    size_t size;
     char joined[256];
+};
+
+static void spell(struct spelling *s, const struct rwk_tokenizer *t, const char *text, size_t size, bool first, bool last)
+{
     size_t prefix = first ? 0 : t->word_prefix_size, suffix = last ? t->word_suffix_size : 0;
-    if (!prefix && !suffix)
-        return code < 512 ? t->character_ids[code] : rwk_vocab_find(t, text, size);
-    if (prefix + size + suffix > sizeof joined)
-        return RWK_TOKEN_NONE;
+    s->text = text;
+    s->size = size;
+    if ((!prefix && !suffix) || prefix + size + suffix > sizeof s->joined)
+        return;
     if (prefix)
-        memcpy(joined, t->word_prefix, prefix);
-    memcpy(joined + prefix, text, size);
+        memcpy(s->joined, t->word_prefix, prefix);
+    memcpy(s->joined + prefix, text, size);
     if (suffix)
-        memcpy(joined + prefix + size, t->word_suffix, suffix);
-    return rwk_vocab_find(t, joined, prefix + size + suffix);
+        memcpy(s->joined + prefix + size, t->word_suffix, suffix);
+    s->text = s->joined;
+    s->size = prefix + size + suffix;
 }
 
-/* The bytes of a character as <0xHH> tokens, if all of them exist. */
-static bool push_bytes(struct rwk_work *work, const char *text, size_t begin, size_t n)
+/* The bytes of a spelling as <0xHH> tokens, if all of them exist. */
+static bool push_bytes(struct rwk_work *work, const struct spelling *s, size_t begin, size_t end)
 {
     const uint32_t *ids = work->t->byte_ids;
-    for (size_t i = 0; i < n; i++)
-        if (ids[(unsigned char)text[begin + i]] == RWK_TOKEN_NONE)
+    for (size_t i = 0; i < s->size; i++)
+        if (ids[(unsigned char)s->text[i]] == RWK_TOKEN_NONE)
             return false;
-    for (size_t i = 0; i < n; i++)
-        push(work, ids[(unsigned char)text[begin + i]], begin, begin + n);
+    for (size_t i = 0; i < s->size; i++)
+        push(work, ids[(unsigned char)s->text[i]], begin, end);
     return true;
 }
 
@@ -59,10 +65,12 @@ static enum rwk_status split_characters(struct rwk_work *work, const char *text,
     bool pending = false;
     size_t begin = 0, end = 0;
     for (size_t at = 0, n; at < size; at += n) {
+        struct spelling s;
         uint32_t code;
         n = rwk_utf8_next(text + at, &code);
-        uint32_t id = symbol_of(t, text + at, n, code, at == 0, at + n == size);
-        if (id == RWK_TOKEN_NONE && t->byte_fallback && push_bytes(work, text, at, n))
+        spell(&s, t, text + at, n, at == 0, at + n == size);
+        uint32_t id = code < 512 && s.text != s.joined ? t->character_ids[code] : rwk_vocab_find(t, s.text, s.size);
+        if (id == RWK_TOKEN_NONE && t->byte_fallback && push_bytes(work, &s, at, at + n))
             continue;
         if (id == RWK_TOKEN_NONE && t->unk == RWK_TOKEN_NONE) {
             if (t->unk_name)

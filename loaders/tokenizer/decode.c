@@ -299,6 +299,28 @@ static enum rwk_status run_step(const struct rwk_decode_step *step, const struct
     return RWK_STATUS_OK;
 }
 
+/* The text of an id for the decoder's steps; NULL where it has no part in the text. A normalized added token stands there
+ * in its normalized spelling, and by that the reference looks for special tokens, so that few of them are skipped. */
+const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t flags, size_t *ret_size)
+{
+    const struct rwk_entry *e = id < t->n_entries && t->entries[id].exists ? &t->entries[id] : NULL;
+    if (!e)
+        return NULL;
+    const char *text = e->text;
+    bool special = e->special;
+    *ret_size = e->size;
+    for (size_t i = 0; e->respelled && i < t->n_added; i++) {
+        const struct rwk_added *a = &t->added[i];
+        if (a->id != id || !a->decoded)
+            continue;
+        text = a->decoded;
+        *ret_size = a->decoded_size;
+        const uint32_t *same = rwk_names_find(&t->added_names, text, *ret_size);
+        special = same && t->entries[*same].special;
+    }
+    return special && flags & RWK_DECODE_SKIP_SPECIAL ? NULL : text;
+}
+
 enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n, uint32_t flags,
                                   struct rwk_buffer *out, struct rwk_error *error)
 {
@@ -306,12 +328,13 @@ enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t 
     enum rwk_status status = RWK_STATUS_OK;
     list_init(&list, out->memory);
     for (size_t i = 0; i < n; i++) {
-        const struct rwk_entry *e = ids[i] < t->n_entries ? &t->entries[ids[i]] : NULL;
-        if (!e || !e->exists || (flags & RWK_DECODE_SKIP_SPECIAL && e->special))
+        size_t size;
+        const char *text = rwk_decode_text(t, ids[i], flags, &size);
+        if (!text)
             continue;
         if (t->join_with_blank && list_count(&list))
             rwk_buffer_append(&list.bytes, " ", 1);
-        rwk_buffer_append(&list.bytes, e->text, e->size);
+        rwk_buffer_append(&list.bytes, text, size);
         list_close(&list);
     }
     for (size_t i = 0; i < t->n_decoder && !status && list_count(&list); i++) {

@@ -4,11 +4,53 @@
 
 #include <utf8proc.h>
 
-void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span)
+/* ---- offsets ---- */
+
+static size_t space_at(const char *p)
+{
+    uint32_t c;
+    size_t n = rwk_utf8_next(p, &c);
+    return rwk_is_space(c) ? n : 0;
+}
+
+static size_t blanks(const char *text, size_t size, bool at_end)
+{
+    static const char mapped_blank[] = "\xc4\xa0"; /* of the byte-level alphabet */
+    size_t n = 0;
+    for (size_t begin = 0, end = size; begin < end; n++) {
+        uint32_t code;
+        size_t at = at_end ? rwk_utf8_back(text, end) : begin, k = rwk_utf8_next(text + at, &code);
+        if (!rwk_is_space(code) && !(k == 2 && memcmp(text + at, mapped_blank, 2) == 0))
+            break;
+        begin += at_end ? 0 : k;
+        end = at_end ? at : end;
+    }
+    return n;
+}
+
+/* Each blank that a token's spelling begins or ends with takes a character off its span. */
+static void trim_span(const struct rwk_work *work, struct rwk_span *s, const char *text, size_t size)
+{
+    size_t left = blanks(text, size, false), right = blanks(text, size, true);
+    uint32_t code;
+    if (work->t->trim.prefix_space && left == 1 && (work->spans.size == 0 || s->begin == 0))
+        left = 0; /* the blank that was put in front */
+    for (; left && s->begin < s->end; left--)
+        s->begin += rwk_utf8_next(work->input + s->begin, &code);
+    s->begin = s->begin < s->end ? s->begin : s->end;
+    for (; right && s->end > s->begin; right--)
+        s->end = rwk_utf8_back(work->input, s->end);
+    s->end = s->end > s->begin ? s->end : s->begin;
+}
+
+void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span, const char *text, size_t size)
 {
     rwk_buffer_append(&work->ids, &id, sizeof id);
-    if (work->with_spans)
-        rwk_buffer_append(&work->spans, &span, sizeof span);
+    if (!work->with_spans)
+        return;
+    if (work->t->trim.wanted)
+        trim_span(work, &span, text, size);
+    rwk_buffer_append(&work->spans, &span, sizeof span);
 }
 
 /* ---- added tokens ---- */
@@ -26,13 +68,6 @@ static bool is_word_at(const char *p)
         return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
                (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
     }
-}
-
-static size_t space_at(const char *p)
-{
-    uint32_t c;
-    size_t n = rwk_utf8_next(p, &c);
-    return rwk_is_space(c) ? n : 0;
 }
 
 /* The longest token of the trie at text[at..]; NULL if none. */
@@ -68,6 +103,7 @@ enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie
             continue;
         while (a->lstrip && begin > done && space_at(p + rwk_utf8_back(p, begin)))
             begin = rwk_utf8_back(p, begin);
+        begin = a->lstrip && begin < done ? done : begin; /* an earlier token may have taken blanks of this one */
         while (a->rstrip && end < size && space_at(p + end))
             end += space_at(p + end);
         if (done < begin) {
@@ -76,7 +112,8 @@ enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie
             if (status)
                 return status;
         }
-        rwk_work_put(work, a->id, rwk_text_span(text, begin, end));
+        if (begin < end)
+            rwk_work_put(work, a->id, rwk_text_span(text, begin, end), p + begin, end - begin);
         done = end;
     }
     struct rwk_text slice = rwk_text_slice(text, done < size ? done : size, size);
@@ -93,49 +130,6 @@ static enum rwk_status normalize_chunk(struct rwk_work *work, const struct rwk_t
         status = rwk_cut_added(work, &work->t->normalized_trie, &chunk, rwk_encode_chunk);
     rwk_text_finish(&chunk);
     return status;
-}
-
-/* ---- offsets ---- */
-
-static size_t blanks(const char *text, size_t size, bool at_end)
-{
-    static const char mapped_blank[] = "\xc4\xa0"; /* of the byte-level alphabet */
-    size_t n = 0, begin = 0, end = size;
-    while (begin < end) {
-        size_t at = at_end ? rwk_utf8_back(text, end) : begin, k = at_end ? end - at : 0;
-        uint32_t code;
-        k = k ? k : rwk_utf8_next(text + at, &code);
-        if (!space_at(text + at) && !(k == 2 && memcmp(text + at, mapped_blank, 2) == 0))
-            break;
-        if (at_end)
-            end = at;
-        else
-            begin += k;
-        n++;
-    }
-    return n;
-}
-
-/* Each blank that a token's spelling begins or ends with takes a character off its span. */
-static void trim_spans(struct rwk_work *work, const char *input)
-{
-    const uint32_t *ids = (const uint32_t *)(const void *)work->ids.data;
-    struct rwk_span *spans = (struct rwk_span *)(void *)work->spans.data;
-    for (size_t i = 0; i < work->spans.size / sizeof *spans; i++) {
-        const struct rwk_entry *e = &work->t->entries[ids[i]];
-        struct rwk_span *s = &spans[i];
-        size_t left = blanks(e->text, e->size, false), right = blanks(e->text, e->size, true);
-        if (left && work->t->trim.prefix_space && (i == 0 || s->begin == 0))
-            left = 0;
-        uint32_t code;
-        for (; left && s->begin < s->end; left--)
-            s->begin += rwk_utf8_next(input + s->begin, &code);
-        s->begin = s->begin < s->end ? s->begin : s->end;
-        for (; right && s->end > s->begin; right--) {
-            s->end = rwk_utf8_back(input, s->end);
-            s->end = s->end > s->begin ? s->end : s->begin;
-        }
-    }
 }
 
 /* ---- the whole ---- */
@@ -168,13 +162,12 @@ static enum rwk_status encode(struct rwk_work *work, const char *text, size_t si
     struct rwk_text input;
     enum rwk_status status = RWK_STATUS_OK;
     rwk_text_init(&input, &work->memory, work->with_spans);
+    work->input = text;
     take_input(&input, size ? text : "", size);
     if (input.data != text && input.own_bytes.data && !rwk_text_ready(&input))
         status = rwk_fail_nomem(work->error, size);
     if (!status)
         status = rwk_cut_added(work, &t->raw_trie, &input, normalize_chunk);
-    if (!status && work->with_spans && t->trim.wanted && !work->spans.failed && !work->ids.failed)
-        trim_spans(work, text);
     rwk_text_finish(&input);
     return status;
 }

@@ -141,6 +141,7 @@ struct rwk_entry {
     const char *text;
     uint32_t size;
     bool exists, added, special, byte; /* byte: <0xHH> */
+    bool respelled;                    /* its rwk_added has another decoded text */
     double score;
 };
 
@@ -151,6 +152,8 @@ struct rwk_added {
     bool single_word, lstrip, rstrip, special;
     bool normalized;    /* searched for after normalization */
     bool verbatim;      /* searched for as spelled even then */
+    const char *decoded; /* what it is in decoded text where that is not its spelling: the normalized one; else NULL */
+    uint32_t decoded_size;
 };
 
 /* A trie over bytes, for added tokens and Unigram pieces: edges in a hash table. Node 0 is the root. */
@@ -277,6 +280,7 @@ struct rwk_work {
     struct rwk_error *error;
     uint32_t flags;
     bool with_spans;
+    const char *input;
     struct rwk_buffer ids;            /* uint32_t */
     struct rwk_buffer spans;          /* struct rwk_span, when wanted */
     struct rwk_matcher matcher;
@@ -307,7 +311,8 @@ enum rwk_status rwk_encode_chunk(struct rwk_work *work, const struct rwk_text *t
 typedef enum rwk_status (*rwk_chunk_fn)(struct rwk_work *work, const struct rwk_text *text);
 enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie, const struct rwk_text *text,
                               rwk_chunk_fn chunk);
-void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span);
+/* A token for the result; text[0..size) is its spelling. */
+void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span, const char *text, size_t size);
 
 /* ---- the byte-level alphabet ---- */
 extern const uint16_t rwk_byte_to_code[256];
@@ -344,6 +349,7 @@ enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step 
 enum rwk_status rwk_add_byte_level(struct rwk_tokenizer *t, bool prefix_space, bool use_regex, const char *file,
                                    struct rwk_error *error);
 
+const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t flags, size_t *ret_size);
 enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n, uint32_t flags,
                                   struct rwk_buffer *out, struct rwk_error *error);
 /* Runs the normalizer over a text, in place. */

@@ -578,11 +578,12 @@ static enum rwk_status add_scripts(const struct loader *l)
     "\\p{sc:Soyombo}\\p{sc:Tangsa}\\p{sc:Toto}\\p{sc:Vithkuqi}\\p{sc:Wancho}\\p{sc:Yezidi}" \
     "\\p{sc:Zanabazar_Square}\\p{sc:Unknown}"
 #define JAPANESE "\\p{sc:Han}\\p{sc:Hiragana}\\p{sc:Katakana}\\x{30fc}"
+    static const char begin[] = "(?(DEFINE)(?<any>[" ANY "]))[" JAPANESE "](?:[" JAPANESE "]|(?&any))*";
     struct rwk_buffer pattern = { .memory = &l->t->memory };
-    char part[1024];
-    rwk_buffer_append(&pattern, "[" JAPANESE "][" JAPANESE ANY "]*", sizeof "[" JAPANESE "][" JAPANESE ANY "]*" - 1);
+    char part[128];
+    rwk_buffer_append(&pattern, begin, sizeof begin - 1);
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        int n = snprintf(part, sizeof part, "|(?![ \\x{30fc}])\\p{sc:%s}(?:(?!\\x{30fc})[" ANY "\\p{sc:%s}])*", scripts[i],
+        int n = snprintf(part, sizeof part, "|(?![ \\x{30fc}])\\p{sc:%s}(?:(?!\\x{30fc})\\p{sc:%s}|(?&any))*", scripts[i],
                          scripts[i]);
         rwk_buffer_append(&pattern, part, (size_t)n);
     }
@@ -674,25 +675,23 @@ static enum rwk_status read_added(const struct loader *l, const struct rwk_node 
 
 /* ---- post-processors ---- */
 
-/* Ids before and behind the text. A later processor stands outside of an earlier one. */
-struct ends {
-    uint32_t *ids[2];
-    size_t n[2];
-};
-
-static enum rwk_status put_end(const struct loader *l, struct ends *ends, bool after, const struct rwk_node *id, const char *key)
+/* An id before or behind the text. */
+static enum rwk_status put_end(const struct loader *l, bool after, const struct rwk_node *id, const char *key)
 {
-    if (!id || !id->is_integer || id->integer < 0 || id->integer >= l->t->n_entries)
+    struct rwk_tokenizer *t = l->t;
+    uint32_t **ids = after ? &t->suffix_ids : &t->prefix_ids;
+    size_t *n = after ? &t->n_suffix : &t->n_prefix;
+    if (!id || !id->is_integer || id->integer < 0 || id->integer >= t->n_entries)
         return malformed(l, key, "names an id that is not in the vocabulary");
-    uint32_t *grown = rwk_realloc(&l->t->memory, ends->ids[after], (ends->n[after] + 1) * sizeof *grown);
+    uint32_t *grown = rwk_realloc(&t->memory, *ids, (*n + 1) * sizeof *grown);
     if (!grown)
-        return rwk_fail_nomem(l->error, (ends->n[after] + 1) * sizeof *grown);
-    ends->ids[after] = grown;
-    ends->ids[after][ends->n[after]++] = (uint32_t)id->integer;
+        return rwk_fail_nomem(l->error, (*n + 1) * sizeof *grown);
+    *ids = grown;
+    grown[(*n)++] = (uint32_t)id->integer;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_template(const struct loader *l, const struct rwk_node *node, struct ends *ends)
+static enum rwk_status read_template(const struct loader *l, const struct rwk_node *node)
 {
     const struct rwk_node *single = rwk_tree_member(node, "single"), *specials = rwk_tree_member(node, "special_tokens");
     bool after = false;
@@ -713,64 +712,39 @@ static enum rwk_status read_template(const struct loader *l, const struct rwk_no
         if (!ids || ids->type != RWK_JSON_ARRAY)
             return malformed(l, "post_processor", "a template names a special token that is not defined");
         for (const struct rwk_node *id = ids->children; id && !status; id = id->next)
-            status = put_end(l, ends, after, id, "post_processor");
+            status = put_end(l, after, id, "post_processor");
     }
     return status || after ? status : unsupported(l, "post_processor", "a template without the text");
 }
 
 /* "cls" and "sep": [token, id] */
-static enum rwk_status read_pairs(const struct loader *l, const struct rwk_node *node, struct ends *ends)
+static enum rwk_status read_pairs(const struct loader *l, const struct rwk_node *node)
 {
     static const char *const keys[] = { "cls", "sep" };
     enum rwk_status status = RWK_STATUS_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const struct rwk_node *pair = rwk_tree_member(node, keys[i]);
         const struct rwk_node *token = pair && pair->type == RWK_JSON_ARRAY ? pair->children : NULL;
-        status = put_end(l, ends, i == 1, token ? token->next : NULL, keys[i]);
+        status = put_end(l, i == 1, token ? token->next : NULL, keys[i]);
     }
     return status;
-}
-
-/* Puts new ends around those that are there. */
-static enum rwk_status wrap(const struct loader *l, struct ends *new)
-{
-    struct rwk_tokenizer *t = l->t;
-    uint32_t **ids[] = { &t->prefix_ids, &t->suffix_ids };
-    size_t *n[] = { &t->n_prefix, &t->n_suffix };
-    for (int i = 0; i < 2; i++) {
-        if (!new->n[i])
-            continue;
-        uint32_t *grown = rwk_realloc(&t->memory, *ids[i], (*n[i] + new->n[i]) * sizeof *grown);
-        if (!grown)
-            return rwk_fail_nomem(l->error, new->n[i] * sizeof *grown);
-        *ids[i] = grown;
-        if (i == 0)
-            memmove(grown + new->n[i], grown, *n[i] * sizeof *grown);
-        memcpy(i == 0 ? grown : grown + *n[i], new->ids[i], new->n[i] * sizeof *grown);
-        *n[i] += new->n[i];
-    }
-    return RWK_STATUS_OK;
 }
 
 static enum rwk_status read_post_processor(const struct loader *l, const struct rwk_node *node)
 {
     const char *type = type_of(node);
     bool byte_level = strcmp(type, "ByteLevel") == 0, roberta = strcmp(type, "RobertaProcessing") == 0;
-    struct ends ends = { 0 };
-    enum rwk_status status = RWK_STATUS_OK;
     if ((byte_level || roberta) && rwk_tree_flag(node, "trim_offsets", true))
         l->t->trim = (struct rwk_trim){ true, rwk_tree_flag(node, "add_prefix_space", true) };
+    if (byte_level)
+        return RWK_STATUS_OK;
+    if (l->t->n_prefix || l->t->n_suffix)
+        return unsupported(l, "post_processor", "a second processor that adds tokens");
     if (strcmp(type, "TemplateProcessing") == 0)
-        status = read_template(l, node, &ends);
-    else if (roberta || strcmp(type, "BertProcessing") == 0)
-        status = read_pairs(l, node, &ends);
-    else if (!byte_level)
-        status = unsupported(l, "post_processor", type);
-    if (!status)
-        status = wrap(l, &ends);
-    rwk_free(&l->t->memory, ends.ids[0]);
-    rwk_free(&l->t->memory, ends.ids[1]);
-    return status;
+        return read_template(l, node);
+    if (roberta || strcmp(type, "BertProcessing") == 0)
+        return read_pairs(l, node);
+    return unsupported(l, "post_processor", type);
 }
 
 /* ---- decoders ---- */
@@ -841,7 +815,7 @@ static enum rwk_status read_file(const struct loader *l, const struct rwk_file *
             status = each_step(l, node, parts[i].list, parts[i].fn);
     if (!status)
         status = rwk_tokenizer_finish(l->t, l->error);
-    l->t->join_with_blank = l->t->n_decoder == 0;
+    l->t->join_with_blank = is_null(&m[F_DECODER]);
     return status;
 }
 

@@ -58,10 +58,12 @@ static void put_categories(struct translation *t, const char *const *names)
         put_category(t, *names, strlen(*names));
 }
 
-static void put_word(struct translation *t)
+/* \w; outside of a set it has some numbers of Latin-1 more, a quirk of Oniguruma. */
+static void put_word(struct translation *t, bool in_set)
 {
     put_categories(t, (const char *const[]){ "L", "M", "Nd", "Nl", "Pc", NULL });
-    put(t, "\\xb2\\xb3\\xb9\\xbc-\\xbe\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}");
+    put(t, in_set ? "" : "\\xb2\\xb3\\xb9\\xbc-\\xbe");
+    put(t, "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}");
 }
 
 static enum rwk_status refuse(const struct translation *t, const char *what)
@@ -112,7 +114,7 @@ static enum rwk_status put_class(struct translation *t, bool in_set)
     else if (kind == 'h')
         put(t, "0-9A-Fa-f");
     else if (kind == 'w')
-        put_word(t);
+        put_word(t, in_set);
     else
         put_category(t, t->s + begin, end - begin);
     if (!in_set)
@@ -128,13 +130,13 @@ static enum rwk_status put_escape(struct translation *t, bool in_set)
         return put_class(t, in_set);
     if (!in_set && (c == 'b' || c == 'B')) {
         put(t, "(?:(?<=[");
-        put_word(t);
+        put_word(t, false);
         put(t, c == 'b' ? "])(?![" : "])(?=[");
-        put_word(t);
+        put_word(t, false);
         put(t, "])|(?<![");
-        put_word(t);
+        put_word(t, false);
         put(t, c == 'b' ? "])(?=[" : "])(?![");
-        put_word(t);
+        put_word(t, false);
         put(t, "]))");
     } else {
         rwk_buffer_append(&t->out, t->s + t->i, 2);

@@ -225,15 +225,16 @@ static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_
 static void put_tokens(struct rwk_work *work, const struct rwk_text *text, size_t begin, const struct rwk_token *tokens,
                        size_t n)
 {
-    if (!rwk_buffer_reserve(&work->ids, n * sizeof(uint32_t)))
-        return;
-    uint32_t *ids = (uint32_t *)(void *)(work->ids.data + work->ids.size);
-    for (size_t i = 0; i < n; i++)
-        ids[i] = tokens[i].id;
-    work->ids.size += n * sizeof *ids;
-    for (size_t i = 0; work->with_spans && i < n; i++) {
-        struct rwk_span span = rwk_text_span(text, begin + tokens[i].begin, begin + tokens[i].end);
-        rwk_buffer_append(&work->spans, &span, sizeof span);
+    for (size_t i = 0; i < n; i++) {
+        const struct rwk_entry *e = &work->t->entries[tokens[i].id];
+        struct rwk_span span = { 0, 0 };
+        if (work->with_spans)
+            span = rwk_text_span(text, begin + tokens[i].begin, begin + tokens[i].end);
+        bool spelled = tokens[i].id == work->t->unk && work->t->model == RWK_MODEL_UNIGRAM; /* as the text, to the reference */
+        if (spelled)
+            rwk_work_put(work, tokens[i].id, span, text->data + begin + tokens[i].begin, tokens[i].end - tokens[i].begin);
+        else
+            rwk_work_put(work, tokens[i].id, span, e->text, e->size);
     }
 }
 

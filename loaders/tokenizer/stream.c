@@ -1,9 +1,9 @@
 /* Streaming: the text of a growing list of ids, in whole characters, cut before the first stop text.
  *
  * A window of recent ids is decoded as a whole; what its text has more than the text of the window's already shown part is
- * new. It is shown once it can no longer change: not while it ends in a replacement character or in a byte token. When it
- * is shown, the window moves to the ids just shown, which stay as context (blanks, word marks). Stop texts: a tail that could
- * begin one is held back. */
+ * new. It is shown once it can no longer change: not while it ends in a replacement character or in a byte token. Ids that
+ * were shown stay in the window as context (blanks, word marks) for a while. Stop texts: a tail that could begin one is held
+ * back. */
 #include "loaders/tokenizer/internal.h"
 
 struct stop {
@@ -16,15 +16,17 @@ struct rwk_stream {
     struct rwk_tokenizer *tokenizer;
     struct rwk_memory memory;
     uint32_t flags;
-    struct rwk_buffer window;    /* uint32_t */
+    struct rwk_buffer window;    /* uint32_t; ids that decoding skips never enter it */
     size_t shown;                /* ids of the window whose text was given to `text` */
+    size_t shown_bytes;          /* what they decode to; SIZE_MAX: not known */
     struct rwk_buffer text;      /* decoded, not yet given out */
     size_t given;                /* bytes of `text` that the last call gave out */
     struct stop *stops;
     bool stopped;
 };
 
-enum { CONTEXT = 8, LONG_WINDOW = 256 };
+/* Ids kept as context, at least and at most, and how many may wait. */
+enum { CONTEXT = 8, MOST_CONTEXT = 24, LONG_WINDOW = 256 };
 
 enum rwk_status rwk_stream_create(struct rwk_stream **ret_stream, struct rwk_tokenizer *tokenizer, uint32_t decode_flags,
                                   struct rwk_error *error)
@@ -76,11 +78,16 @@ enum rwk_status rwk_stream_add_stop(struct rwk_stream *stream, const char *text,
 
 enum rwk_status rwk_stream_prime(struct rwk_stream *stream, const uint32_t *ids, size_t n_ids, struct rwk_error *error)
 {
-    size_t n = n_ids < CONTEXT ? n_ids : CONTEXT;
+    size_t first = n_ids, size;
     stream->window.size = 0;
-    rwk_buffer_append(&stream->window, ids + n_ids - n, n * sizeof *ids);
-    stream->shown = n;
-    return stream->window.failed ? rwk_fail_nomem(error, n) : RWK_STATUS_OK;
+    for (size_t kept = 0; first > 0 && kept < CONTEXT; first--)
+        kept += rwk_decode_text(stream->tokenizer, ids[first - 1], stream->flags, &size) != NULL;
+    for (size_t i = first; i < n_ids; i++)
+        if (rwk_decode_text(stream->tokenizer, ids[i], stream->flags, &size))
+            rwk_buffer_append(&stream->window, &ids[i], sizeof *ids);
+    stream->shown = stream->window.size / sizeof *ids;
+    stream->shown_bytes = SIZE_MAX;
+    return stream->window.failed ? rwk_fail_nomem(error, n_ids - first) : RWK_STATUS_OK;
 }
 
 /* ---- stop texts ---- */
@@ -112,7 +119,7 @@ static size_t held_back(const struct rwk_stream *s)
 
 static bool ends_open(const struct rwk_stream *s, const struct rwk_buffer *text)
 {
-    const uint32_t *ids = (const uint32_t *)s->window.data;
+    const uint32_t *ids = (const uint32_t *)(const void *)s->window.data;
     size_t n = s->window.size / sizeof *ids;
     if (n - s->shown > LONG_WINDOW)
         return false;
@@ -121,26 +128,39 @@ static bool ends_open(const struct rwk_stream *s, const struct rwk_buffer *text)
     return text->size >= 3 && memcmp(text->data + text->size - 3, "\xef\xbf\xbd", 3) == 0;
 }
 
+/* The window's ids are shown now, and decode to shown_bytes. */
+static void move_on(struct rwk_stream *s, size_t shown_bytes)
+{
+    size_t n = s->window.size / sizeof(uint32_t), keep = n > MOST_CONTEXT ? CONTEXT : n;
+    if (keep < n) {
+        memmove(s->window.data, s->window.data + (n - keep) * sizeof(uint32_t), keep * sizeof(uint32_t));
+        shown_bytes = SIZE_MAX;
+    }
+    s->window.size = keep * sizeof(uint32_t);
+    s->shown = keep;
+    s->shown_bytes = shown_bytes;
+}
+
 static enum rwk_status advance(struct rwk_stream *s, bool final, struct rwk_error *error)
 {
-    struct rwk_buffer before = { .memory = &s->memory }, after = { .memory = &s->memory };
-    const uint32_t *ids = (const uint32_t *)s->window.data;
-    size_t n = s->window.size / sizeof *ids;
-    enum rwk_status status = rwk_decode_append(s->tokenizer, ids, s->shown, s->flags, &before, error);
-    if (!status)
-        status = rwk_decode_append(s->tokenizer, ids, n, s->flags, &after, error);
-    if (!status && (final || !ends_open(s, &after)) && after.size >= before.size) {
-        rwk_buffer_append(&s->text, after.data + before.size, after.size - before.size);
-        size_t keep = n - s->shown > CONTEXT ? n - s->shown : n < CONTEXT ? n : CONTEXT;
-        if (keep)
-            memmove(s->window.data, s->window.data + (n - keep) * sizeof *ids, keep * sizeof *ids);
-        s->window.size = keep * sizeof *ids;
-        s->shown = keep;
-        if (s->text.failed)
-            status = rwk_fail_nomem(error, after.size);
+    struct rwk_buffer text = { .memory = &s->memory };
+    const uint32_t *ids = (const uint32_t *)(const void *)s->window.data;
+    enum rwk_status status = RWK_STATUS_OK;
+    if (s->shown_bytes == SIZE_MAX) {
+        status = rwk_decode_append(s->tokenizer, ids, s->shown, s->flags, &text, error);
+        if (!status)
+            s->shown_bytes = text.size;
+        text.size = 0;
     }
-    rwk_buffer_finish(&before);
-    rwk_buffer_finish(&after);
+    if (!status)
+        status = rwk_decode_append(s->tokenizer, ids, s->window.size / sizeof *ids, s->flags, &text, error);
+    if (!status && (final || !ends_open(s, &text)) && text.size >= s->shown_bytes) {
+        rwk_buffer_append(&s->text, text.data + s->shown_bytes, text.size - s->shown_bytes);
+        move_on(s, text.size);
+        if (s->text.failed)
+            status = rwk_fail_nomem(error, text.size);
+    }
+    rwk_buffer_finish(&text);
     return status;
 }
 
@@ -175,7 +195,8 @@ enum rwk_status rwk_stream_push(struct rwk_stream *stream, uint32_t id, const ch
     forget_given(s);
     *ret_text = "";
     *ret_size = 0;
-    if (!s->stopped) {
+    size_t size;
+    if (!s->stopped && rwk_decode_text(s->tokenizer, id, s->flags, &size)) {
         rwk_buffer_append(&s->window, &id, sizeof id);
         enum rwk_status status = s->window.failed ? rwk_fail_nomem(error, sizeof id) : advance(s, false, error);
         if (status)

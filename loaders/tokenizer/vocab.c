@@ -136,6 +136,9 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
         return rwk_fail_nomem(error, (t->n_added + 1) * sizeof *grown);
     t->added = grown;
     struct rwk_added *a = &t->added[t->n_added];
+    for (size_t i = 0; i < t->n_added; i++) /* given again: the flags change */
+        a = t->added[i].size == token->size && memcmp(t->added[i].text, token->text, token->size) == 0 ? &t->added[i] : a;
+    bool again = a != &t->added[t->n_added];
     *a = *token;
     if (!(a->text = rwk_arena_string(&t->arena, token->text, token->size)))
         return rwk_fail_nomem(error, token->size);
@@ -153,7 +156,7 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
     }
     t->entries[a->id].added = true;
     t->entries[a->id].special |= token->special;
-    t->n_added++;
+    t->n_added += !again;
     return RWK_STATUS_OK;
 }
 
@@ -161,7 +164,7 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
 static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *matcher, uint32_t index,
                                    struct rwk_error *error)
 {
-    const struct rwk_added *a = &t->added[index];
+    struct rwk_added *a = &t->added[index];
     struct rwk_text text = { .data = a->text, .size = a->size };
     enum rwk_status status = RWK_STATUS_OK;
     if (a->normalized && !a->verbatim)
@@ -169,6 +172,13 @@ static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *
     if (!status && text.size &&
         !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.data, text.size, index))
         status = rwk_fail_nomem(error, text.size);
+    if (!status && text.data != a->text && (text.size != a->size || memcmp(text.data, a->text, a->size) != 0)) {
+        a->decoded = rwk_arena_string(&t->arena, text.data, text.size);
+        a->decoded_size = (uint32_t)text.size;
+        t->entries[a->id].respelled = true;
+        if (!a->decoded)
+            status = rwk_fail_nomem(error, text.size);
+    }
     rwk_text_finish(&text);
     return status;
 }
@@ -177,8 +187,8 @@ enum rwk_status rwk_tokenizer_finish(struct rwk_tokenizer *t, struct rwk_error *
 {
     struct rwk_matcher matcher = { .memory = &t->memory };
     enum rwk_status status = RWK_STATUS_OK;
-    for (uint32_t i = 0; i < t->n_added && !status; i++)
-        status = place_added(t, &matcher, i, error);
+    for (size_t i = t->n_added; i > 0 && !status; i--) /* of two with one spelling the first counts */
+        status = place_added(t, &matcher, (uint32_t)i - 1, error);
     rwk_matcher_finish(&matcher);
     t->n_split_steps = t->splitter.n;
     if (t->splitter.n && t->splitter.items[t->splitter.n - 1].kind == RWK_STEP_MAP_BYTES)
