@@ -21,9 +21,9 @@ REPEATED = {"x": "x", "blanks": " ", "digits": "7", "emoji": "🙂", "random let
 
 
 def seconds(fn):
-    start = time.perf_counter()
+    start = time.process_time()
     result = fn()
-    return time.perf_counter() - start, result
+    return time.process_time() - start, result
 
 
 def encoder(ours, data, offsets):

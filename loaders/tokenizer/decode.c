@@ -26,7 +26,7 @@ static const char *list_get(const struct list *l, size_t i, size_t *ret_size)
     const size_t *ends = (const size_t *)l->ends.data;
     size_t begin = i ? ends[i - 1] : 0;
     *ret_size = ends[i] - begin;
-    return l->bytes.data + begin;
+    return l->bytes.data ? l->bytes.data + begin : "";
 }
 
 /* Appends bytes as UTF-8, one U+FFFD for each maximal broken part. */

@@ -254,6 +254,7 @@ struct rwk_tokenizer {
     struct rwk_decode_step *decoder;
     size_t n_decoder;
     bool join_with_blank;        /* no decoder at all */
+    bool decodes_bytes;          /* <0xHH> is a byte to the decoder */
 
     uint32_t *prefix_ids, *suffix_ids; /* post-processor */
     size_t n_prefix, n_suffix;

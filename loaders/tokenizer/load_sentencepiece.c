@@ -87,6 +87,8 @@ static bool read_piece(struct rwk_tokenizer *t, struct wire w, uint32_t id, stru
         return false;
     const char *p = text.p ? (const char *)text.p : "";
     size_t size = (size_t)(text.end - text.p);
+    if (!rwk_utf8_all(p, size))
+        return false;
     bool plain = type == NORMAL || type == BYTE; /* what text can give; the others are only known by name */
     *status = plain ? rwk_vocab_put(t, id, p, size, error) : rwk_entry_put(t, id, p, size, error);
     if (*status)

@@ -360,7 +360,8 @@ static struct charsmap charsmap_of(const struct rwk_step *step)
     return (struct charsmap){ step->content + 4, step->content + 4 + bytes, bytes / 4, step->content_size - 4 - bytes };
 }
 
-/* The replacement of a prefix of text[0..size) that the trie holds, the longest or the shortest; NULL if there is none. */
+/* The replacement of a prefix of text[0..size) that the trie holds, the longest or the shortest; NULL if there is none. The
+ * map comes from a file: what would cut a character or put in a broken one does not count. */
 static const char *lookup(const struct charsmap *map, const char *text, size_t size, bool longest, size_t *ret_used,
                           size_t *ret_size)
 {
@@ -382,9 +383,11 @@ static const char *lookup(const struct charsmap *map, const char *text, size_t s
             if (node >= map->n_units)
                 break;
             size_t offset = unit_at(map->trie, node) & 0x7fffffff;
-            if (offset < map->size) {
+            size_t n = offset < map->size ? strnlen(map->replacements + offset, map->size - offset) : 0;
+            bool whole = i + 1 == size || ((unsigned char)text[i + 1] & 0xc0) != 0x80;
+            if (offset < map->size && whole && rwk_utf8_all(map->replacements + offset, n)) {
                 found = map->replacements + offset;
-                *ret_size = strnlen(found, map->size - offset);
+                *ret_size = n;
                 *ret_used = i + 1;
             }
         }
@@ -436,12 +439,6 @@ static bool replace_part(struct transform *t, const struct charsmap *map, size_t
 {
     size_t used, size = 0, n_old = 0;
     const char *found = lookup(map, t->from->data + begin, end - begin, false, &used, &size);
-    if (!found || rwk_ascii_length(found, size) < size)
-        for (size_t i = 0; found && i < size;) { /* replacements come from the file */
-            size_t n = rwk_utf8_length(found + i, size - i);
-            found = n ? found : NULL;
-            i += n;
-        }
     for (size_t i = begin; i < end; i++)
         n_old += ((unsigned char)t->from->data[i] & 0xc0) != 0x80;
     if (found)

@@ -197,7 +197,7 @@ static bool make_room(struct rwk_work *work)
 /* The piece in the byte-level alphabet; tokens then speak of the bytes that it was. */
 static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_t size)
 {
-    size_t first = work->tokens.size, at = 0, bytes = 0;
+    size_t at = 0, bytes = 0;
     work->mapped.size = 0;
     for (size_t i = 0; i < size; i++) {
         char out[4];
@@ -206,8 +206,8 @@ static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_
     if (work->mapped.failed)
         return rwk_fail_nomem(work->error, 2 * size);
     enum rwk_status status = rwk_model_run(work, work->mapped.data, work->mapped.size);
-    struct rwk_token *tokens = (struct rwk_token *)(void *)(work->tokens.data + first);
-    for (size_t i = 0; !status && i < (work->tokens.size - first) / sizeof *tokens; i++) {
+    struct rwk_token *tokens = (struct rwk_token *)(void *)work->tokens.data;
+    for (size_t i = 0; !status && i < work->tokens.size / sizeof *tokens; i++) {
         uint32_t ends[2] = { tokens[i].begin, tokens[i].end };
         for (int k = 0; k < 2; k++) {
             for (; at < ends[k]; at++)
@@ -250,7 +250,7 @@ static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text 
         slot = slot_of(work, hash, bytes, size);
         if (slot->size) {
             const struct rwk_token *cached = (const struct rwk_token *)(const void *)work->cached_tokens.data;
-            put_tokens(work, text, begin, cached + slot->first, slot->n);
+            put_tokens(work, text, begin, slot->n ? cached + slot->first : NULL, slot->n);
             return RWK_STATUS_OK;
         }
     }

@@ -123,7 +123,7 @@ static bool ends_open(const struct rwk_stream *s, const struct rwk_buffer *text)
     size_t n = s->window.size / sizeof *ids;
     if (n - s->shown > LONG_WINDOW)
         return false;
-    if (n && s->tokenizer->byte_fallback && s->tokenizer->entries[ids[n - 1]].byte)
+    if (n && s->tokenizer->decodes_bytes && s->tokenizer->entries[ids[n - 1]].byte)
         return true;
     return text->size >= 3 && memcmp(text->data + text->size - 3, "\xef\xbf\xbd", 3) == 0;
 }
@@ -155,7 +155,11 @@ static enum rwk_status advance(struct rwk_stream *s, bool final, struct rwk_erro
     if (!status)
         status = rwk_decode_append(s->tokenizer, ids, s->window.size / sizeof *ids, s->flags, &text, error);
     if (!status && (final || !ends_open(s, &text)) && text.size >= s->shown_bytes) {
-        rwk_buffer_append(&s->text, text.data + s->shown_bytes, text.size - s->shown_bytes);
+        size_t from = s->shown_bytes;
+        while (from < text.size && ((unsigned char)text.data[from] & 0xc0) == 0x80)
+            from++; /* some decoders change what was shown: whole characters even then */
+        if (text.size > from)
+            rwk_buffer_append(&s->text, text.data + from, text.size - from);
         move_on(s, text.size);
         if (s->text.failed)
             status = rwk_fail_nomem(error, text.size);

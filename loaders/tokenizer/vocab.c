@@ -221,6 +221,7 @@ enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step 
         return rwk_fail_nomem(error, (t->n_decoder + 1) * sizeof *steps);
     }
     t->decoder = steps;
+    t->decodes_bytes |= step.kind == RWK_DECODE_BYTE_FALLBACK;
     t->decoder[t->n_decoder++] = step;
     return RWK_STATUS_OK;
 }

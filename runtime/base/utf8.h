@@ -96,4 +96,15 @@ static inline size_t rwk_ascii_length(const char *text, size_t size)
     return n;
 }
 
+/* Whether all of text is well-formed. */
+static inline bool rwk_utf8_all(const char *text, size_t size)
+{
+    for (size_t i = 0, n; i < size; i += n) {
+        n = rwk_ascii_length(text + i, size - i);
+        if (!n && !(n = rwk_utf8_length(text + i, size - i)))
+            return false;
+    }
+    return true;
+}
+
 #endif
