@@ -279,6 +279,21 @@ static void ctc(const struct rwk_decode_step *step, const struct list *in, struc
     rwk_buffer_finish(&one);
 }
 
+/* SentencePiece: the word mark before the text goes; `option`: one of each piece while there is no text yet. */
+static void leading_marks(const struct rwk_decode_step *step, const struct list *in, struct list *out)
+{
+    bool at_start = true;
+    for (size_t i = 0; i < list_count(in); i++) {
+        size_t n;
+        const char *p = list_get(in, i, &n);
+        bool marked = at_start && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
+        size_t skip = marked ? step->from_size : 0;
+        rwk_buffer_append(&out->bytes, p + skip, n - skip);
+        list_close(out);
+        at_start = at_start && n == skip && !(marked && !step->option);
+    }
+}
+
 static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in, struct list *out,
                                 struct rwk_error *error)
 {
@@ -295,6 +310,7 @@ static enum rwk_status run_step(const struct rwk_decode_step *step, const struct
     case RWK_DECODE_BPE: bpe_suffix(step, in, out); break;
     case RWK_DECODE_WORDPIECE: wordpiece(step, in, out); break;
     case RWK_DECODE_CTC: ctc(step, in, out); break;
+    case RWK_DECODE_LEADING_MARKS: leading_marks(step, in, out); break;
     }
     return RWK_STATUS_OK;
 }
@@ -309,6 +325,10 @@ const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t
     const char *text = e->text;
     bool special = e->special;
     *ret_size = e->size;
+    if (id == t->unk && t->unk_text) {
+        text = t->unk_text;
+        *ret_size = t->unk_text_size;
+    }
     for (size_t i = 0; e->respelled && i < t->n_added; i++) {
         const struct rwk_added *a = &t->added[i];
         if (a->id != id || !a->decoded)

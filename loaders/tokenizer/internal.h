@@ -104,7 +104,7 @@ enum rwk_step_kind {
     RWK_STEP_STRIP_ACCENTS,
     RWK_STEP_STRIP_NONSPACING,
     RWK_STEP_REPLACE,     /* pattern -> content */
-    RWK_STEP_PREPEND,     /* content, unless empty */
+    RWK_STEP_PREPEND,     /* content, unless the text is empty; option 1: even then */
     RWK_STEP_MAP_BYTES,   /* byte-level alphabet; also a splitting step */
     RWK_STEP_CHARSMAP,    /* a precompiled map as SentencePiece applies it: the longest prefix */
     RWK_STEP_PRECOMPILED, /* the same map as tokenizer.json has it: whole graphemes, then characters */
@@ -197,7 +197,7 @@ struct rwk_merge {
 
 enum rwk_decode_kind {
     RWK_DECODE_BYTES, RWK_DECODE_BYTE_FALLBACK, RWK_DECODE_REPLACE, RWK_DECODE_FUSE, RWK_DECODE_STRIP, RWK_DECODE_METASPACE,
-    RWK_DECODE_BPE, RWK_DECODE_WORDPIECE, RWK_DECODE_CTC
+    RWK_DECODE_BPE, RWK_DECODE_WORDPIECE, RWK_DECODE_CTC, RWK_DECODE_LEADING_MARKS
 };
 struct rwk_decode_step {
     enum rwk_decode_kind kind;
@@ -205,7 +205,7 @@ struct rwk_decode_step {
     size_t from_size, to_size;
     uint32_t start, stop;        /* STRIP */
     struct rwk_pattern *pattern; /* REPLACE by pattern */
-    int option;                  /* METASPACE: enum rwk_prepend; WORDPIECE, CTC: cleanup */
+    int option;                  /* METASPACE: enum rwk_prepend; WORDPIECE, CTC: cleanup; LEADING_MARKS: all */
 };
 
 /* Offsets lose the blanks at a token's ends, as the ByteLevel and Roberta post-processors do. */
@@ -238,6 +238,8 @@ struct rwk_tokenizer {
     const char *unk_name;        /* NULL: the model has no unknown token */
     size_t unk_name_size;
     uint32_t unk;                /* RWK_TOKEN_NONE: none, or not in the vocabulary */
+    const char *unk_text;        /* what it is in decoded text; NULL: as spelled */
+    size_t unk_text_size;
     const char *word_prefix, *word_suffix;
     size_t word_prefix_size, word_suffix_size;
     struct rwk_merge *merges;    /* hash table */

@@ -1,7 +1,7 @@
 /* tokenizer.model: a protocol buffer of SentencePiece's ModelProto.
  *
  *   1 pieces: { 1 piece (bytes), 2 score (float), 3 type (1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte) }
- *   2 trainer_spec: { 3 model_type (1 unigram, 2 bpe), 24 treat_whitespace_as_suffix, 35 byte_fallback, 40.. ids }
+ *   2 trainer_spec: { 3 model_type (1 unigram, 2 bpe), 24 treat_whitespace_as_suffix, 35 byte_fallback, 44 unk_surface }
  *   3 normalizer_spec: { 2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces }
  *
  * Control pieces cannot be written in text: "<s>" in a text is four characters, as SentencePiece has it.
@@ -67,7 +67,7 @@ static uint32_t field(struct wire *w, uint64_t *ret_number, struct wire *ret_byt
 struct spec {
     int model;
     bool byte_fallback, suffix, dummy_prefix, remove_extra, escape;
-    struct wire charsmap;
+    struct wire charsmap, unk_surface;
 };
 
 static bool read_piece(struct rwk_tokenizer *t, struct wire w, uint32_t id, struct rwk_error *error, enum rwk_status *status)
@@ -123,6 +123,8 @@ static void read_trainer(struct wire w, struct spec *s)
             s->suffix = number != 0;
         else if (f == 35)
             s->byte_fallback = number != 0;
+        else if (f == 44)
+            s->unk_surface = bytes;
     }
 }
 
@@ -239,7 +241,7 @@ static enum rwk_status make_steps(struct rwk_tokenizer *t, const struct spec *s,
     if (!status && s->remove_extra)
         status = rwk_steps_add(t, &t->normalizer, (struct rwk_step){ .kind = RWK_STEP_SQUEEZE }, error);
     if (!status && s->dummy_prefix)
-        status = rwk_steps_add(t, &t->normalizer, (struct rwk_step){ .kind = RWK_STEP_PREPEND, .content = " ",
+        status = rwk_steps_add(t, &t->normalizer, (struct rwk_step){ .kind = RWK_STEP_PREPEND, .option = 1, .content = " ",
                                                                      .content_size = 1 }, error);
     if (!status && s->escape) {
         struct rwk_step step = { .kind = RWK_STEP_REPLACE, .content = mark, .content_size = sizeof mark - 1 };
@@ -247,22 +249,38 @@ static enum rwk_status make_steps(struct rwk_tokenizer *t, const struct spec *s,
         if (!status)
             status = rwk_steps_add(t, &t->normalizer, step, error);
     }
-    if (!status && s->escape && s->remove_extra)
-        status = rwk_steps_add(t, &t->normalizer, (struct rwk_step){ .kind = RWK_STEP_TRIM_END, .content = mark,
-                                                                     .content_size = sizeof mark - 1 }, error);
+    struct rwk_step end = { .kind = RWK_STEP_TRIM_END, .content = s->escape ? mark : " ", .content_size = s->escape ? 3 : 1 };
+    if (!status && s->remove_extra)
+        status = rwk_steps_add(t, &t->normalizer, end, error);
+    return status;
+}
+
+static enum rwk_status make_decoder(struct rwk_tokenizer *t, const struct spec *s, const char *path, struct rwk_error *error)
+{
+    struct rwk_decode_step start = { .kind = RWK_DECODE_LEADING_MARKS, .from = mark, .from_size = 3, .option = s->remove_extra };
     struct rwk_decode_step replace = { .kind = RWK_DECODE_REPLACE, .to = " ", .to_size = 1 };
+    enum rwk_status status = RWK_STATUS_OK;
+    if (s->dummy_prefix || s->remove_extra)
+        status = rwk_decoder_add(t, start, error);
     if (!status)
         status = rwk_pattern_compile(&replace.pattern, mark, sizeof mark - 1, true, &t->memory, path, error);
     if (!status)
         status = rwk_decoder_add(t, replace, error);
     if (!status)
         status = rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_BYTE_FALLBACK }, error);
-    if (!status)
-        status = rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_FUSE }, error);
-    if (!status && s->dummy_prefix)
-        status = rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_STRIP, .from = " ", .from_size = 1,
-                                                              .start = 1 }, error);
-    return status;
+    return status ? status : rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_FUSE }, error);
+}
+
+/* What the unknown token is in decoded text. */
+static enum rwk_status name_unknown(struct rwk_tokenizer *t, const struct spec *s, const char *path, struct rwk_error *error)
+{
+    const char *text = s->unk_surface.p ? (const char *)s->unk_surface.p : " \xe2\x81\x87 ";
+    size_t size = s->unk_surface.p ? (size_t)(s->unk_surface.end - s->unk_surface.p) : strlen(text);
+    if (!rwk_utf8_all(text, size))
+        return rwk_fail(error, RWK_STATUS_FORMAT, path, "the text of the unknown token is not UTF-8");
+    t->unk_text = rwk_arena_string(&t->arena, text, size);
+    t->unk_text_size = size;
+    return t->unk_text ? RWK_STATUS_OK : rwk_fail_nomem(error, size);
 }
 
 static enum rwk_status read_model(struct rwk_tokenizer *t, const struct rwk_file *file, const char *path,
@@ -295,7 +313,11 @@ static enum rwk_status read_model(struct rwk_tokenizer *t, const struct rwk_file
     t->model = s.model == BPE ? RWK_MODEL_BPE : RWK_MODEL_UNIGRAM;
     rwk_vocab_finish(t);
     status = s.model == BPE ? make_merges(t, error) : make_trie(t, error);
-    return status ? status : make_steps(t, &s, path, error);
+    if (!status)
+        status = make_steps(t, &s, path, error);
+    if (!status)
+        status = make_decoder(t, &s, path, error);
+    return status ? status : name_unknown(t, &s, path, error);
 }
 
 enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)

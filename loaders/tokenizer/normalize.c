@@ -482,6 +482,7 @@ static bool changes_nothing(const struct rwk_step *step, const struct rwk_text *
     case RWK_STEP_STRIP_ACCENTS:
     case RWK_STEP_STRIP_NONSPACING:
     case RWK_STEP_BERT_CHINESE: return rwk_ascii_length(text->data, text->size) == text->size;
+    case RWK_STEP_PREPEND: return text->size == 0 && !step->option;
     default: return text->size == 0;
     }
 }

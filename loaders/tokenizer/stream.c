@@ -18,7 +18,7 @@ struct rwk_stream {
     uint32_t flags;
     struct rwk_buffer window;    /* uint32_t; ids that decoding skips never enter it */
     size_t shown;                /* ids of the window whose text was given to `text` */
-    size_t shown_bytes;          /* what they decode to; SIZE_MAX: not known */
+    size_t shown_bytes;          /* the size of the text that these decode to */
     struct rwk_buffer text;      /* decoded, not yet given out */
     size_t given;                /* bytes of `text` that the last call gave out */
     struct stop *stops;
@@ -86,8 +86,13 @@ enum rwk_status rwk_stream_prime(struct rwk_stream *stream, const uint32_t *ids,
         if (rwk_decode_text(stream->tokenizer, ids[i], stream->flags, &size))
             rwk_buffer_append(&stream->window, &ids[i], sizeof *ids);
     stream->shown = stream->window.size / sizeof *ids;
-    stream->shown_bytes = SIZE_MAX;
-    return stream->window.failed ? rwk_fail_nomem(error, n_ids - first) : RWK_STATUS_OK;
+    struct rwk_buffer text = { .memory = &stream->memory };
+    enum rwk_status status = stream->window.failed ? rwk_fail_nomem(error, n_ids - first)
+        : rwk_decode_append(stream->tokenizer, (const uint32_t *)(const void *)stream->window.data, stream->shown,
+                            stream->flags, &text, error);
+    stream->shown_bytes = text.size;
+    rwk_buffer_finish(&text);
+    return status;
 }
 
 /* ---- stop texts ---- */
@@ -128,41 +133,39 @@ static bool ends_open(const struct rwk_stream *s, const struct rwk_buffer *text)
     return text->size >= 3 && memcmp(text->data + text->size - 3, "\xef\xbf\xbd", 3) == 0;
 }
 
-/* The window's ids are shown now, and decode to shown_bytes. */
-static void move_on(struct rwk_stream *s, size_t shown_bytes)
+/* The window's ids are shown now. The older ones go, unless the rest would be no text at all: then it would look like the
+ * beginning, where decoders drop blanks. */
+static enum rwk_status move_on(struct rwk_stream *s, struct rwk_buffer *text, struct rwk_error *error)
 {
-    size_t n = s->window.size / sizeof(uint32_t), keep = n > MOST_CONTEXT ? CONTEXT : n;
-    if (keep < n) {
-        memmove(s->window.data, s->window.data + (n - keep) * sizeof(uint32_t), keep * sizeof(uint32_t));
-        shown_bytes = SIZE_MAX;
-    }
-    s->window.size = keep * sizeof(uint32_t);
-    s->shown = keep;
-    s->shown_bytes = shown_bytes;
+    uint32_t *ids = (uint32_t *)(void *)s->window.data;
+    size_t n = s->window.size / sizeof *ids;
+    s->shown = n;
+    s->shown_bytes = text->size;
+    if (n <= MOST_CONTEXT)
+        return RWK_STATUS_OK;
+    text->size = 0;
+    enum rwk_status status = rwk_decode_append(s->tokenizer, ids + n - CONTEXT, CONTEXT, s->flags, text, error);
+    if (status || (text->size == 0 && n <= LONG_WINDOW))
+        return status;
+    memmove(ids, ids + n - CONTEXT, CONTEXT * sizeof *ids);
+    s->window.size = CONTEXT * sizeof *ids;
+    s->shown = CONTEXT;
+    s->shown_bytes = text->size;
+    return RWK_STATUS_OK;
 }
 
 static enum rwk_status advance(struct rwk_stream *s, bool final, struct rwk_error *error)
 {
     struct rwk_buffer text = { .memory = &s->memory };
     const uint32_t *ids = (const uint32_t *)(const void *)s->window.data;
-    enum rwk_status status = RWK_STATUS_OK;
-    if (s->shown_bytes == SIZE_MAX) {
-        status = rwk_decode_append(s->tokenizer, ids, s->shown, s->flags, &text, error);
-        if (!status)
-            s->shown_bytes = text.size;
-        text.size = 0;
-    }
-    if (!status)
-        status = rwk_decode_append(s->tokenizer, ids, s->window.size / sizeof *ids, s->flags, &text, error);
+    enum rwk_status status = rwk_decode_append(s->tokenizer, ids, s->window.size / sizeof *ids, s->flags, &text, error);
     if (!status && (final || !ends_open(s, &text)) && text.size >= s->shown_bytes) {
         size_t from = s->shown_bytes;
         while (from < text.size && ((unsigned char)text.data[from] & 0xc0) == 0x80)
             from++; /* some decoders change what was shown: whole characters even then */
         if (text.size > from)
             rwk_buffer_append(&s->text, text.data + from, text.size - from);
-        move_on(s, text.size);
-        if (s->text.failed)
-            status = rwk_fail_nomem(error, text.size);
+        status = s->text.failed ? rwk_fail_nomem(error, text.size) : move_on(s, &text, error);
     }
     rwk_buffer_finish(&text);
     return status;
