@@ -204,9 +204,12 @@ def make(r):
     byte_level = any(p and "ByteLevel" in str(p) for p in (normal, pre))
     model = bpe(r, byte_level) if model is bpe else model(r)
     tokens = added(r, len(model["vocab"]))
-    for token in tokens: # a piece of the model keeps its id
-        vocab = model["vocab"] if isinstance(model["vocab"], dict) else {p: i for i, (p, _) in enumerate(model["vocab"])}
-        token["id"] = vocab.get(token["content"], token["id"])
+    vocab = model["vocab"] if isinstance(model["vocab"], dict) else {p: i for i, (p, _) in enumerate(model["vocab"])}
+    following = len(vocab)
+    for token in tokens: # a piece of the model keeps its id, new ones follow
+        known = token["content"] in vocab
+        token["id"] = vocab[token["content"]] if known else following
+        following += not known
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": tokens, "normalizer": normal, "pre_tokenizer": pre,
             "post_processor": post_processor(r, tokens), "decoder": decoder(r) if r.random() < .8 else None, "model": model}
 

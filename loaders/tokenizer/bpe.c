@@ -228,10 +228,11 @@ static size_t join_bit(const struct rwk_tokenizer *t, uint32_t left, uint32_t ri
     return (size_t)(((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15ull >> 20) & (t->n_join_bits - 1);
 }
 
-/* The joins of all merges. Models whose symbols are not spelled as the text is have none: there nothing is cut. */
+/* The joins of all merges. Where symbols are not spelled as the text is, or whole pieces are looked up first, there are none:
+ * nothing is cut. */
 enum rwk_status rwk_merges_finish(struct rwk_tokenizer *t, struct rwk_error *error)
 {
-    if (!t->merges || t->word_prefix_size || t->word_suffix_size)
+    if (!t->merges || t->word_prefix_size || t->word_suffix_size || t->ignore_merges)
         return RWK_STATUS_OK;
     for (size_t i = 0; i < t->n_merge_buckets; i++) {
         const struct rwk_merge *m = &t->merges[i];

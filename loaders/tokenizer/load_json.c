@@ -5,7 +5,9 @@
  * read straight from the text. What is not understood is refused by name. */
 #include "loaders/tokenizer/internal.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <utf8proc.h>
 
 struct loader {
@@ -195,6 +197,39 @@ static enum rwk_status read_merges(const struct loader *l, const struct member *
     return status ? status : json.status;
 }
 
+/* A score as the reference reads it: digits as one whole number, rounded, then scaled by a power of ten and rounded again.
+ * Where two segmentations have the same pieces in another order, the last bit decides. */
+static bool read_score(const struct rwk_json *json, double *ret)
+{
+    const char *p = json->raw, *end = p + json->raw_size;
+    uint64_t digits = 0;
+    int exponent = 0, written = 0;
+    bool negative = *p == '-', fraction = false, full = false, minus = false;
+    for (p += negative; p < end && *p != 'e' && *p != 'E'; p++) {
+        if (*p == '.') {
+            fraction = true;
+            continue;
+        }
+        full = full || digits > (UINT64_MAX - (uint64_t)(*p - '0')) / 10;
+        if (!full)
+            digits = digits * 10 + (uint64_t)(*p - '0');
+        exponent += full && !fraction ? 1 : !full && fraction ? -1 : 0;
+    }
+    for (p += p < end; p < end && written < 10000; p++) {
+        minus |= *p == '-';
+        written = *p >= '0' && *p <= '9' ? written * 10 + (*p - '0') : written;
+    }
+    exponent += minus ? -written : written;
+    double value = (double)digits, power;
+    char text[16];
+    int n = snprintf(text, sizeof text, "1e%d", abs(exponent));
+    if (digits && (abs(exponent) > 308 || !rwk_parse_double(text, (size_t)n, &power)))
+        return rwk_json_double(json, ret);
+    value = !digits ? 0 : exponent < 0 ? value / power : value * power;
+    *ret = negative ? -value : value;
+    return isfinite(value);
+}
+
 /* A list of [piece, score]. */
 static enum rwk_status read_unigram(const struct loader *l, const struct member *m)
 {
@@ -217,7 +252,7 @@ static enum rwk_status read_unigram(const struct loader *l, const struct member 
             status = rwk_json_fail(&json, "the vocabulary must hold [piece, score] pairs");
         if (!status)
             status = take(&json, &piece, l->error);
-        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_double(&json, &score) ||
+        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !read_score(&json, &score) ||
                         rwk_json_next(&json) != RWK_JSON_ARRAY_END))
             status = rwk_json_fail(&json, "the vocabulary must hold [piece, score] pairs");
         if (!status)
