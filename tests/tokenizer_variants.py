@@ -225,8 +225,17 @@ def true_offsets(d):
 
 
 def streamable(d):
-    """Whether later tokens leave the text of earlier ones alone: not where the suffix of words stands inside pieces."""
-    return "'suffix': 'b'" not in str(d["decoder"])
+    """Whether later tokens leave the text of earlier ones alone. Not so where a step looks across tokens: the suffix of words
+    inside pieces, repeated tokens that count once, blanks that go before punctuation, bytes after other steps."""
+    text = str(d["decoder"])
+    across = "'suffix': 'b'" in text or "CTC" in text or "'cleanup': True" in text
+    return not across and not ("Sequence" in text and "ByteLevel" in text)
+
+
+def knows_older_unicode(d):
+    """Parts for which the reference has tables of its own, older than the rest."""
+    text = str(d["normalizer"]) + str(d["pre_tokenizer"])
+    return any(name in text for name in ("UnicodeScripts", "StripAccents", "BertNormalizer", "'NFC", "'NFD", "'NFK"))
 
 
 def ambiguous(d, tokenizer):
