@@ -33,7 +33,7 @@ class Ropewalk:
 
     def encode(self, text, special=False, offsets=True):
         data = text.encode()
-        capacity = 4 * len(data) + 16
+        capacity = 32 * len(data) + 64
         ids, spans, n = (ctypes.c_uint32 * capacity)(), (Span * capacity)() if offsets else None, ctypes.c_size_t()
         self.check(self.l.rwk_tokenizer_encode(self.t, data, ctypes.c_size_t(len(data)), ADD_SPECIAL if special else 0, ids,
                                                ctypes.c_size_t(capacity), spans, ctypes.byref(n), None), "encode")

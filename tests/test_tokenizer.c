@@ -6,6 +6,7 @@
 #include <string.h>
 #include <ropewalk/ropewalk.h>
 #include "loaders/tree.h"
+#include "scratch.h"
 
 static const char *const names[] = { "bloom-style", "unigram-metaspace", "spm-bpe-small", "spm-unigram-small" };
 enum { N_NAMES = sizeof names / sizeof *names, MAX_IDS = 4096 };
@@ -99,6 +100,74 @@ START_TEST(ids_and_texts_are_the_references)
 }
 END_TEST
 
+/* ---- one small tokenizer.json for each part of the format ---- */
+
+static void check_case(struct rwk_tokenizer *t, const struct rwk_node *c, size_t line)
+{
+    static uint32_t ids[MAX_IDS], expected[MAX_IDS], offsets[2 * MAX_IDS];
+    static struct rwk_span spans[MAX_IDS];
+    static char text[1 << 16];
+    const struct rwk_node *input = rwk_tree_member(c, "text"), *decoded = rwk_tree_member(c, "decoded");
+    const struct rwk_node *want = rwk_tree_member(c, "ids"), *special = rwk_tree_member(c, "ids_with_special");
+    const struct rwk_node *places = rwk_tree_member(c, "offsets");
+    size_t n = 0, n_expected = ids_of(want, expected), n_text = 0;
+    ck_assert_int_eq(rwk_tokenizer_encode(t, input->string, input->string_size, 0, ids, MAX_IDS, spans, &n, NULL),
+                     RWK_STATUS_OK);
+    ck_assert_msg(n == n_expected && memcmp(ids, expected, n * sizeof *ids) == 0, "line %zu, \"%s\": other ids", line,
+                  input->string);
+    check_ids(t, input, special ? special : want, RWK_ENCODE_ADD_SPECIAL);
+    if (places)
+        ck_assert_uint_eq(ids_of(places, offsets), 2 * n);
+    for (size_t i = 0; places && i < n; i++) { /* the reference's are whole characters */
+        while (spans[i].begin > 0 && ((unsigned char)input->string[spans[i].begin] & 0xc0) == 0x80)
+            spans[i].begin--;
+        while (((unsigned char)input->string[spans[i].end] & 0xc0) == 0x80)
+            spans[i].end++;
+        ck_assert_msg(spans[i].begin == offsets[2 * i] && spans[i].end == offsets[2 * i + 1], "line %zu, \"%s\": token %zu "
+                      "covers [%u, %u), not [%u, %u)", line, input->string, i, (unsigned)spans[i].begin,
+                      (unsigned)spans[i].end, offsets[2 * i], offsets[2 * i + 1]);
+    }
+    ck_assert_int_eq(rwk_tokenizer_decode(t, ids, n, 0, text, sizeof text, &n_text, NULL), RWK_STATUS_OK);
+    ck_assert_msg(n_text == decoded->string_size && memcmp(text, decoded->string, n_text) == 0, "line %zu, \"%s\" decodes to "
+                  "\"%.*s\"", line, input->string, (int)n_text, text);
+}
+
+START_TEST(every_part_of_the_format_gives_the_references_ids_offsets_and_text)
+{
+    char *data = malloc(1 << 20);
+    struct rwk_memory memory;
+    struct rwk_node *models = NULL, *root;
+    FILE *f = fopen(RWK_TEST_DATA "/tokenizers/variants.jsonl", "rb");
+    ck_assert_ptr_nonnull(f);
+    size_t size = fread(data, 1, 1 << 20, f), line = 0, n_cases = 0;
+    fclose(f);
+    scratch_open();
+    rwk_memory_init(&memory, NULL, 0);
+    struct rwk_arena arena = { .memory = &memory };
+    for (char *p = data, *end; (end = memchr(p, '\n', (size_t)(data + size - p))); p = end + 1, line++) {
+        ck_assert_int_eq(rwk_tree_parse(&root, &arena, p, (size_t)(end - p), "variants.jsonl", NULL), RWK_STATUS_OK);
+        if (!models) {
+            models = root;
+            continue;
+        }
+        const struct rwk_node *model = rwk_tree_member(models, rwk_tree_member(root, "model")->string);
+        static char file[1 << 16];
+        int n = snprintf(file, sizeof file, "%s\"model\":%s}", rwk_tree_member(root, "tokenizer")->string, model->string);
+        struct rwk_tokenizer *t = NULL;
+        struct rwk_error error = { .size = sizeof error };
+        const char *path = scratch_write("tokenizer.json", file, (size_t)n);
+        ck_assert_msg(rwk_tokenizer_open(&t, path, NULL, &error) == RWK_STATUS_OK, "line %zu: %s", line, error.message);
+        for (const struct rwk_node *c = rwk_tree_member(root, "cases")->children; c; c = c->next, n_cases++)
+            check_case(t, c, line + 1);
+        rwk_tokenizer_close(&t);
+    }
+    ck_assert_uint_gt(n_cases, 200);
+    rwk_arena_finish(&arena);
+    scratch_close();
+    free(data);
+}
+END_TEST
+
 START_TEST(capacity_zero_asks_for_the_size)
 {
     static const char text[] = "The quick brown fox, and the lazy dog.";
@@ -156,6 +225,46 @@ START_TEST(a_stop_text_ends_the_stream_before_itself)
 }
 END_TEST
 
+/* Each allocation refused in turn, in opening, encoding, decoding and streaming: out of memory, and nothing kept. */
+START_TEST(refused_memory_is_reported_and_given_back)
+{
+    static const char text[] = "Hello <s> w\xc3\xb6rld, one two  three 1234";
+    char path[512];
+    enum rwk_status status = RWK_STATUS_NOMEM;
+    snprintf(path, sizeof path, RWK_TEST_DATA "/tokenizers/%s", names[_i]);
+    long refuse = 0;
+    for (; status == RWK_STATUS_NOMEM && refuse < 100000; refuse += refuse < 200 ? 1 : 1 + refuse / 16) {
+        struct refusing host = { .refuse = refuse };
+        const struct rwk_allocator allocator = refusing_allocator(&host);
+        struct rwk_tokenizer_options options;
+        struct rwk_tokenizer *t = NULL;
+        struct rwk_stream *stream = NULL;
+        uint32_t ids[256];
+        struct rwk_span spans[256];
+        const char *part;
+        size_t n = 0, size = 0;
+        int stopped;
+        rwk_tokenizer_options_init(&options);
+        options.allocator = &allocator;
+        status = rwk_tokenizer_open(&t, path, &options, NULL);
+        if (!status)
+            status = rwk_tokenizer_encode(t, text, sizeof text - 1, 0, ids, 256, spans, &n, NULL);
+        if (!status)
+            status = rwk_tokenizer_decode(t, ids, n, 0, NULL, 0, &size, NULL);
+        if (!status)
+            status = rwk_stream_create(&stream, t, 0, NULL);
+        for (size_t i = 0; i < n && !status; i++)
+            status = rwk_stream_push(stream, ids[i], &part, &size, &stopped, NULL);
+        ck_assert_msg(status == RWK_STATUS_OK || status == RWK_STATUS_NOMEM, "allocation %ld: status %d", refuse, status);
+        rwk_stream_close(&stream);
+        rwk_tokenizer_close(&t);
+        ck_assert_int_eq(host.n_held, 0);
+    }
+    ck_assert_int_eq(status, RWK_STATUS_OK);
+    ck_assert_int_gt(refuse, 20);
+}
+END_TEST
+
 /* 256 kB of one letter: quadratic merging would take minutes, the case's time limit is seconds. */
 START_TEST(long_pieces_take_about_linear_time)
 {
@@ -176,9 +285,11 @@ int main(void)
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, ids_and_texts_are_the_references, 0, N_NAMES);
+    tcase_add_test(tcase, every_part_of_the_format_gives_the_references_ids_offsets_and_text);
     tcase_add_loop_test(tcase, capacity_zero_asks_for_the_size, 0, N_NAMES);
     tcase_add_loop_test(tcase, broken_utf8_is_encoded_and_unknown_ids_are_refused, 0, N_NAMES);
     tcase_add_loop_test(tcase, a_stop_text_ends_the_stream_before_itself, 0, N_NAMES);
+    tcase_add_loop_test(tcase, refused_memory_is_reported_and_given_back, 0, N_NAMES);
     tcase_add_loop_test(tcase, long_pieces_take_about_linear_time, 0, N_NAMES);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

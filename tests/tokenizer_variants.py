@@ -215,9 +215,11 @@ def make(r):
 
 
 def true_offsets(d):
-    """Whether the reference's offsets can be relied on: it loses count after a character that BPE drops, and where byte
-    tokens overtake an unknown one."""
+    """Whether the reference's offsets can be relied on: it loses count after a character that BPE drops, where byte
+    tokens overtake an unknown one, or pieces are cut inside characters."""
     m = d["model"]
+    if "ByteLevel" in str(d["normalizer"]) and (d["pre_tokenizer"] or "Sequence" in str(d["normalizer"])):
+        return False # pieces cut inside characters
     if m["type"] != "BPE" or (m["unk_token"] and not m["byte_fallback"]):
         return True
     mapped = "ByteLevel" in str(d["normalizer"]) + str(d["pre_tokenizer"])

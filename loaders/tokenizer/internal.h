@@ -325,7 +325,8 @@ extern const char rwk_gpt2_pattern[];
 
 /* ---- loading ---- */
 enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const char *path, struct rwk_error *error);
-enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error);
+enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *vocab_path, const char *merges_path,
+                                   struct rwk_error *error);
 enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const char *path, struct rwk_error *error);
 /* tokenizer_config.json and its kin: roles, and for files that do not say it themselves added tokens and bos/eos. */
 enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const char *directory, bool complete, struct rwk_error *error);

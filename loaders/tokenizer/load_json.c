@@ -893,16 +893,12 @@ static enum rwk_status read_merges_text(const struct loader *l, const struct rwk
     return status;
 }
 
-enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error)
+enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *vocab_path, const char *merges_path,
+                                   struct rwk_error *error)
 {
-    char *vocab_path = NULL, *merges_path = NULL;
     struct rwk_file vocab = { 0 }, merges = { 0 };
     struct loader l = { t, NULL, error };
-    enum rwk_status status = rwk_path_join(&vocab_path, &t->arena, directory, "vocab.json", error);
-    if (!status)
-        status = rwk_path_join(&merges_path, &t->arena, directory, "merges.txt", error);
-    if (!status)
-        status = rwk_file_open(&vocab, vocab_path, RWK_LOAD_READ, &t->memory, error);
+    enum rwk_status status = rwk_file_open(&vocab, vocab_path, RWK_LOAD_READ, &t->memory, error);
     if (!status) {
         size_t mark = vocab.size >= 3 && memcmp(vocab.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         struct member m = { .text = (const char *)vocab.data + mark, .size = vocab.size - mark };
@@ -917,7 +913,7 @@ enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *director
     if (!status)
         status = rwk_merges_finish(t, error);
     if (!status)
-        status = rwk_add_byte_level(t, false, true, directory, error);
+        status = rwk_add_byte_level(t, false, true, merges_path, error);
     if (!status)
         status = rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_BYTES }, error);
     rwk_file_close(&vocab);

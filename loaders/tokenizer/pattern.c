@@ -303,7 +303,9 @@ static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t
         pcre2_set_max_pattern_length(context, 1 << 16);
         p->code = pcre2_compile((PCRE2_SPTR)(t.out.data ? t.out.data : ""), t.out.size, PCRE2_UTF | PCRE2_UCP |
                                 PCRE2_NO_UTF_CHECK | PCRE2_MULTILINE, &code, &at, context);
-        if (!p->code)
+        if (!p->code && code == PCRE2_ERROR_HEAP_FAILED)
+            status = rwk_fail_nomem(error, size);
+        else if (!p->code)
             status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, file, "the pattern \"%.*s\" is not understood (error %d at %zu)",
                               (int)(size < 200 ? size : 200), source, code, (size_t)at);
         else
@@ -409,6 +411,8 @@ enum rwk_status rwk_pattern_matches(const struct rwk_pattern *p, struct rwk_matc
             n = pcre2_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->context);
         if (n == PCRE2_ERROR_NOMATCH)
             break;
+        if (n == PCRE2_ERROR_NOMEMORY)
+            return rwk_fail_nomem(error, size);
         if (n < 0)
             return rwk_fail(error, RWK_STATUS_UNSUPPORTED, NULL, "a pattern of the tokenizer gave up on the text (PCRE2 "
                             "error %d)", n);

@@ -29,27 +29,29 @@ static void destroy(struct rwk_tokenizer *t)
     rwk_free(&memory, t);
 }
 
-static bool has(struct rwk_tokenizer *t, const char *directory, const char *name, char **ret_path)
-{
-    return rwk_path_join(ret_path, &t->arena, directory, name, NULL) == RWK_STATUS_OK && rwk_path_exists(*ret_path);
-}
-
 static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error)
 {
-    char *path = NULL, *merges = NULL;
-    enum rwk_status status;
-    if (has(t, directory, "tokenizer.json", &path)) {
-        status = rwk_load_json(t, path, error);
-        return status ? status : rwk_load_config(t, directory, true, error);
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model" };
+    enum { JSON, VOCAB, MERGES, SENTENCEPIECE, N_FILES };
+    char *paths[N_FILES];
+    bool has[N_FILES];
+    for (int i = 0; i < N_FILES; i++) {
+        enum rwk_status status = rwk_path_join(&paths[i], &t->arena, directory, names[i], error);
+        if (status)
+            return status;
+        has[i] = rwk_path_exists(paths[i]);
     }
-    if (has(t, directory, "vocab.json", &path) && has(t, directory, "merges.txt", &merges))
-        status = rwk_load_two_files(t, directory, error);
-    else if (has(t, directory, "tokenizer.model", &path))
-        status = rwk_load_sentencepiece(t, path, error);
+    enum rwk_status status;
+    if (has[JSON])
+        status = rwk_load_json(t, paths[JSON], error);
+    else if (has[VOCAB] && has[MERGES])
+        status = rwk_load_two_files(t, paths[VOCAB], paths[MERGES], error);
+    else if (has[SENTENCEPIECE])
+        status = rwk_load_sentencepiece(t, paths[SENTENCEPIECE], error);
     else
-        return rwk_fail(error, RWK_STATUS_IO, directory, "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
-                        "merges.txt, nor tokenizer.model");
-    return status ? status : rwk_load_config(t, directory, false, error);
+        status = rwk_fail(error, RWK_STATUS_IO, directory, "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
+                          "merges.txt, nor tokenizer.model");
+    return status ? status : rwk_load_config(t, directory, has[JSON], error);
 }
 
 static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)
