@@ -138,7 +138,8 @@ void rwk_file_release(const struct rwk_file *file, const void *data, size_t size
 {
     if (file->load_mode != RWK_LOAD_MAP)
         return;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), offset = (size_t)((const char *)data - (const char *)file->data);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           offset = (size_t)((const char *)data - (const char *)file->data);
     size_t begin = rwk_round_up(offset, page), end = (offset + size) / page * page;
     if (begin < end)
         madvise((char *)file->data + begin, end - begin, MADV_DONTNEED);

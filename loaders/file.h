@@ -1,5 +1,5 @@
-/* Whole files as bytes: mapped, or read. Only regular files (through symbolic links, as the hub's cache lays them) are
- * opened; pipes, directories and devices are refused without blocking. */
+/* Whole files as bytes: mapped, or read. Only regular files (through symbolic links, as the hub's
+ * cache lays them) are opened; pipes, directories and devices are refused without blocking. */
 #ifndef RWK_LOADERS_FILE_H
 #define RWK_LOADERS_FILE_H
 
@@ -7,30 +7,36 @@
 #include "runtime/base/memory.h"
 
 struct rwk_file {
-    const char *path;      /* a copy, for messages */
-    const void *data;      /* [size]; a valid pointer also for size 0 */
+    const char *path; /* a copy, for messages */
+    const void *data; /* [size]; a valid pointer also for size 0 */
     size_t size;
-    uint32_t load_mode;    /* enum rwk_load_mode: how data is held */
+    uint32_t load_mode; /* enum rwk_load_mode: how data is held */
     struct rwk_memory *memory;
 };
 
-/* load_mode as in rwk_model_options. Errors: IO. A file that changes its size while it is read is IO, too. */
-enum rwk_status rwk_file_open(struct rwk_file *ret_file, const char *path, enum rwk_load_mode load_mode,
-                              struct rwk_memory *memory, struct rwk_error *error);
+/* load_mode as in rwk_model_options. Errors: IO. A file that changes its size while it is read is
+ * IO, too. */
+enum rwk_status rwk_file_open(struct rwk_file *ret_file, const char *path,
+                              enum rwk_load_mode load_mode, struct rwk_memory *memory,
+                              struct rwk_error *error);
 void rwk_file_close(struct rwk_file *file); /* zeroed objects are fine */
 
-/* Has the pages of [offset, offset + size) brought in: in the background, or before returning. Best effort. */
-void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size, enum rwk_prefetch how);
+/* Has the pages of [offset, offset + size) brought in: in the background, or before returning. Best
+ * effort. */
+void rwk_file_prefetch(const struct rwk_file *file, size_t offset, size_t size,
+                       enum rwk_prefetch how);
 
-/* Pages of a mapped file that lie wholly within [data, data + size) leave this process's memory until they are read again. */
+/* Pages of a mapped file that lie wholly within [data, data + size) leave this process's memory
+ * until they are read again. */
 void rwk_file_release(const struct rwk_file *file, const void *data, size_t size);
 
 /* directory "/" name, in the arena. RWK_STATUS_FORMAT when the name may not be joined. */
-enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory, const char *name,
-                              struct rwk_error *error);
+enum rwk_status rwk_path_join(char **ret_path, struct rwk_arena *arena, const char *directory,
+                              const char *name, struct rwk_error *error);
 /* Whether a name may be joined: relative, not empty, no ".." in it. */
 bool rwk_path_is_inside(const char *name);
-/* Whether something exists at the path (a broken symbolic link does, so that it is reported rather than passed over). */
+/* Whether something exists at the path (a broken symbolic link does, so that it is reported rather
+ * than passed over). */
 bool rwk_path_exists(const char *path);
 bool rwk_path_is_directory(const char *path);
 

@@ -1,5 +1,5 @@
-/* The tokenizer without the runtime: this program is linked with libropewalk-tokenizer only. Encodes a text, decodes and streams
- * the ids, and expects the text back. */
+/* The tokenizer without the runtime: this program is linked with libropewalk-tokenizer only.
+ * Encodes a text, decodes and streams the ids, and expects the text back. */
 #include <ropewalk/ropewalk.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", rwk_status_name(status), error.message);
         return 1;
     }
-    int good = n > 0 && size == strlen(text) && memcmp(back, text, size) == 0 && stream_gives_text(tokenizer, ids, n);
+    int good = n > 0 && size == strlen(text) && memcmp(back, text, size) == 0 &&
+               stream_gives_text(tokenizer, ids, n);
     rwk_tokenizer_close(&tokenizer);
     return !good;
 }

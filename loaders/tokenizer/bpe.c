@@ -1,10 +1,12 @@
-/* Byte-pair encoding of one piece: its characters -> symbols; then the pair of least rank, leftmost first, is merged until
- * none is left. Short pieces keep the ranks of all pairs in a row; long ones use a heap of (rank, place), where an entry
- * counts only while the place still has that rank: n log n in all. SentencePiece's rank is the score of the merged piece.
+/* Byte-pair encoding of one piece: its characters -> symbols; then the pair of least rank, leftmost
+ * first, is merged until none is left. Short pieces keep the ranks of all pairs in a row; long ones
+ * use a heap of (rank, place), where an entry counts only while the place still has that rank: n
+ * log n in all. SentencePiece's rank is the score of the merged piece.
  *
- * Where a text may be cut without changing anything: between two characters that are pieces by themselves, where no merge has
- * a left part that ends in the first and a right part that begins with the second. The set of such pairs is kept as a hashed
- * bit field (a pair that collides is only not cut). */
+ * Where a text may be cut without changing anything: between two characters that are pieces by
+ * themselves, where no merge has a left part that ends in the first and a right part that begins
+ * with the second. The set of such pairs is kept as a hashed bit field (a pair that collides is
+ * only not cut). */
 #include "loaders/tokenizer/internal.h"
 
 struct symbol {
@@ -19,7 +21,9 @@ enum { SHORT_PIECE = 40 }; /* symbols up to which a row is quicker than a heap *
 
 static void push(struct rwk_work *work, uint32_t id, size_t begin, size_t end)
 {
-    struct symbol s = { .id = id, .begin = (uint32_t)begin, .end = (uint32_t)end, .rank = UINT32_MAX };
+    struct symbol s = {
+        .id = id, .begin = (uint32_t)begin, .end = (uint32_t)end, .rank = UINT32_MAX
+    };
     rwk_buffer_append(&work->scratch, &s, sizeof s);
 }
 
@@ -30,7 +34,8 @@ struct spelling {
     char joined[256];
 };
 
-static void spell(struct spelling *s, const struct rwk_tokenizer *t, const char *text, size_t size, bool first, bool last)
+static void spell(struct spelling *s, const struct rwk_tokenizer *t, const char *text, size_t size,
+                  bool first, bool last)
 {
     size_t prefix = first ? 0 : t->word_prefix_size, suffix = last ? t->word_suffix_size : 0;
     s->text = text;
@@ -58,7 +63,8 @@ static bool push_bytes(struct rwk_work *work, const struct spelling *s, size_t b
     return true;
 }
 
-/* An unknown run waits for the next known character: byte tokens may overtake it, as they do in the reference. */
+/* An unknown run waits for the next known character: byte tokens may overtake it, as they do in the
+ * reference. */
 static enum rwk_status split_characters(struct rwk_work *work, const char *text, size_t size)
 {
     const struct rwk_tokenizer *t = work->t;
@@ -69,7 +75,8 @@ static enum rwk_status split_characters(struct rwk_work *work, const char *text,
         uint32_t code;
         n = rwk_utf8_next(text + at, &code);
         spell(&s, t, text + at, n, at == 0, at + n == size);
-        uint32_t id = code < 512 && s.text != s.joined ? t->character_ids[code] : rwk_vocab_find(t, s.text, s.size);
+        uint32_t id = code < 512 && s.text != s.joined ? t->character_ids[code]
+                                                       : rwk_vocab_find(t, s.text, s.size);
         if (id == RWK_TOKEN_NONE && t->byte_fallback && push_bytes(work, &s, at, at + n))
             continue;
         if (id == RWK_TOKEN_NONE && t->unk == RWK_TOKEN_NONE) {
@@ -225,19 +232,21 @@ enum rwk_status rwk_bpe_run(struct rwk_work *work, const char *text, size_t size
 
 static size_t join_bit(const struct rwk_tokenizer *t, uint32_t left, uint32_t right)
 {
-    return (size_t)(((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15ull >> 20) & (t->n_join_bits - 1);
+    return (size_t)(((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15ull >> 20) &
+           (t->n_join_bits - 1);
 }
 
-/* The joins of all merges. Where symbols are not spelled as the text is, or whole pieces are looked up first, there are none:
- * nothing is cut. */
+/* The joins of all merges. Where symbols are not spelled as the text is, or whole pieces are looked
+ * up first, there are none: nothing is cut. */
 enum rwk_status rwk_merges_finish(struct rwk_tokenizer *t, struct rwk_error *error)
 {
     if (!t->merges || t->word_prefix_size || t->word_suffix_size || t->ignore_merges)
         return RWK_STATUS_OK;
     for (size_t i = 0; i < t->n_merge_buckets; i++) {
         const struct rwk_merge *m = &t->merges[i];
-        if (m->rank != UINT32_MAX && (t->entries[m->left].byte || t->entries[m->right].byte || m->left == t->unk ||
-                                      m->right == t->unk || !t->entries[m->left].size || !t->entries[m->right].size))
+        if (m->rank != UINT32_MAX &&
+            (t->entries[m->left].byte || t->entries[m->right].byte || m->left == t->unk ||
+             m->right == t->unk || !t->entries[m->left].size || !t->entries[m->right].size))
             return RWK_STATUS_OK;
     }
     t->n_join_bits = 1024;

@@ -30,8 +30,10 @@ void rwk_buffer_finish(struct rwk_buffer *b)
 
 void rwk_text_init(struct rwk_text *t, struct rwk_memory *memory, bool with_spans)
 {
-    *t = (struct rwk_text){ .data = "", .with_spans = with_spans, .own_bytes = { .memory = memory },
-                            .own_spans = { .memory = memory } };
+    *t = (struct rwk_text) { .data = "",
+                             .with_spans = with_spans,
+                             .own_bytes = { .memory = memory },
+                             .own_spans = { .memory = memory } };
 }
 
 void rwk_text_finish(struct rwk_text *t)
@@ -50,18 +52,21 @@ bool rwk_text_ready(struct rwk_text *t)
 
 struct rwk_text rwk_text_slice(const struct rwk_text *t, size_t begin, size_t end)
 {
-    return (struct rwk_text){ .data = t->data + begin, .size = end - begin, .spans = t->spans ? t->spans + begin : NULL,
-                              .base = t->base + begin, .with_spans = t->with_spans };
+    return (struct rwk_text) { .data = t->data + begin,
+                               .size = end - begin,
+                               .spans = t->spans ? t->spans + begin : NULL,
+                               .base = t->base + begin,
+                               .with_spans = t->with_spans };
 }
 
 struct rwk_span rwk_text_span(const struct rwk_text *t, size_t begin, size_t end)
 {
     if (!t->spans)
-        return (struct rwk_span){ t->base + begin, t->base + end };
+        return (struct rwk_span) { t->base + begin, t->base + end };
     if (begin < end)
-        return (struct rwk_span){ t->spans[begin].begin, t->spans[end - 1].end };
+        return (struct rwk_span) { t->spans[begin].begin, t->spans[end - 1].end };
     uint64_t at = begin < t->size ? t->spans[begin].begin : begin ? t->spans[begin - 1].end : 0;
-    return (struct rwk_span){ at, at };
+    return (struct rwk_span) { at, at };
 }
 
 void rwk_text_put(struct rwk_text *to, const char *bytes, size_t size, struct rwk_span span)
@@ -77,9 +82,11 @@ void rwk_text_copy(struct rwk_text *to, const struct rwk_text *from, size_t begi
     if (!to->with_spans)
         return;
     if (from->spans)
-        rwk_buffer_append(&to->own_spans, from->spans + begin, (end - begin) * sizeof(struct rwk_span));
+        rwk_buffer_append(&to->own_spans, from->spans + begin,
+                          (end - begin) * sizeof(struct rwk_span));
     else if (rwk_buffer_reserve(&to->own_spans, (end - begin) * sizeof(struct rwk_span)))
         for (size_t i = begin; i < end; i++)
-            rwk_buffer_append(&to->own_spans, &(struct rwk_span){ from->base + i, from->base + i + 1 },
+            rwk_buffer_append(&to->own_spans,
+                              &(struct rwk_span) { from->base + i, from->base + i + 1 },
                               sizeof(struct rwk_span));
 }

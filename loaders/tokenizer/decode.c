@@ -8,7 +8,7 @@ struct list {
 
 static void list_init(struct list *l, struct rwk_memory *memory)
 {
-    *l = (struct list){ .bytes = { .memory = memory }, .ends = { .memory = memory } };
+    *l = (struct list) { .bytes = { .memory = memory }, .ends = { .memory = memory } };
 }
 
 static void list_finish(struct list *l)
@@ -17,9 +17,15 @@ static void list_finish(struct list *l)
     rwk_buffer_finish(&l->ends);
 }
 
-static void list_close(struct list *l) { rwk_buffer_append(&l->ends, &l->bytes.size, sizeof l->bytes.size); }
+static void list_close(struct list *l)
+{
+    rwk_buffer_append(&l->ends, &l->bytes.size, sizeof l->bytes.size);
+}
 
-static size_t list_count(const struct list *l) { return l->ends.size / sizeof(size_t); }
+static size_t list_count(const struct list *l)
+{
+    return l->ends.size / sizeof(size_t);
+}
 
 static const char *list_get(const struct list *l, size_t i, size_t *ret_size)
 {
@@ -123,8 +129,8 @@ static void byte_fallback(const struct list *in, struct list *out)
     rwk_buffer_finish(&run);
 }
 
-static enum rwk_status replace(const struct rwk_decode_step *step, const struct list *in, struct list *out,
-                               struct rwk_error *error)
+static enum rwk_status replace(const struct rwk_decode_step *step, const struct list *in,
+                               struct list *out, struct rwk_error *error)
 {
     struct rwk_buffer matches = { .memory = out->bytes.memory };
     struct rwk_matcher matcher = { .memory = out->bytes.memory };
@@ -154,12 +160,14 @@ static void strip(const struct rwk_decode_step *step, const struct list *in, str
         size_t n;
         const char *p = list_get(in, i, &n);
         for (uint32_t k = 0; k < step->start && step->from_size && n >= step->from_size &&
-                             memcmp(p, step->from, step->from_size) == 0; k++) {
+                             memcmp(p, step->from, step->from_size) == 0;
+             k++) {
             p += step->from_size;
             n -= step->from_size;
         }
         for (uint32_t k = 0; k < step->stop && step->from_size && n >= step->from_size &&
-                             memcmp(p + n - step->from_size, step->from, step->from_size) == 0; k++)
+                             memcmp(p + n - step->from_size, step->from, step->from_size) == 0;
+             k++)
             n -= step->from_size;
         rwk_buffer_append(&out->bytes, p, n);
         list_close(out);
@@ -192,7 +200,8 @@ static void bpe_suffix(const struct rwk_decode_step *step, const struct list *in
         size_t n;
         const char *p = list_get(in, i, &n);
         for (size_t at = 0; at < n;) {
-            if (step->from_size && n - at >= step->from_size && memcmp(p + at, step->from, step->from_size) == 0) {
+            if (step->from_size && n - at >= step->from_size &&
+                memcmp(p + at, step->from, step->from_size) == 0) {
                 if (i + 1 < count)
                     rwk_buffer_append(&out->bytes, " ", 1);
                 at += step->from_size;
@@ -207,9 +216,11 @@ static void bpe_suffix(const struct rwk_decode_step *step, const struct list *in
 /* Blanks before punctuation and English contractions go, in out's bytes from `mark` on. */
 static void clean_up(struct rwk_buffer *out, size_t mark)
 {
-    static const char *const rules[][2] = { { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" },
-                                            { " n't", "n't" }, { " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
-                                            { " 've", "'ve" }, { " 're", "'re" } };
+    static const char *const rules[][2] = {
+        { " .", "." },   { " ?", "?" },     { " !", "!" },    { " ,", "," },
+        { " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },  { " do not", " don't" },
+        { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" }
+    };
     for (size_t c = 0; !out->failed && c < sizeof rules / sizeof *rules; c++) {
         size_t from = strlen(rules[c][0]), to = strlen(rules[c][1]), kept = mark, at = mark;
         for (char *found; at < out->size; at = (size_t)(found - out->data) + from) {
@@ -234,7 +245,8 @@ static void wordpiece(const struct rwk_decode_step *step, const struct list *in,
         bool inside = i > 0 && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
         if (i > 0 && !inside)
             rwk_buffer_append(&out->bytes, " ", 1);
-        rwk_buffer_append(&out->bytes, inside ? p + step->from_size : p, inside ? n - step->from_size : n);
+        rwk_buffer_append(&out->bytes, inside ? p + step->from_size : p,
+                          inside ? n - step->from_size : n);
         if (step->option)
             clean_up(&out->bytes, mark);
         list_close(out);
@@ -242,7 +254,8 @@ static void wordpiece(const struct rwk_decode_step *step, const struct list *in,
 }
 
 /* Appends p[0..n) with every `from` replaced. */
-static void append_replaced(struct rwk_buffer *out, const char *p, size_t n, const char *from, size_t from_size, const char *to)
+static void append_replaced(struct rwk_buffer *out, const char *p, size_t n, const char *from,
+                            size_t from_size, const char *to)
 {
     for (size_t at = 0; at < n;) {
         const char *found = from_size ? memmem(p + at, n - at, from, from_size) : NULL;
@@ -254,7 +267,8 @@ static void append_replaced(struct rwk_buffer *out, const char *p, size_t n, con
     }
 }
 
-/* Connectionist temporal classification: repeated tokens count once, padding goes, the delimiter is a blank. */
+/* Connectionist temporal classification: repeated tokens count once, padding goes, the delimiter is
+ * a blank. */
 static void ctc(const struct rwk_decode_step *step, const struct list *in, struct list *out)
 {
     struct rwk_buffer one = { .memory = out->bytes.memory };
@@ -271,7 +285,8 @@ static void ctc(const struct rwk_decode_step *step, const struct list *in, struc
         append_replaced(&one, p, n, step->from, step->from_size, "");
         if (step->option)
             clean_up(&one, 0);
-        append_replaced(&out->bytes, one.data, one.size, step->to, step->option ? step->to_size : 0, " ");
+        append_replaced(&out->bytes, one.data, one.size, step->to, step->option ? step->to_size : 0,
+                        " ");
         if (out->bytes.size > mark)
             list_close(out);
     }
@@ -279,14 +294,17 @@ static void ctc(const struct rwk_decode_step *step, const struct list *in, struc
     rwk_buffer_finish(&one);
 }
 
-/* SentencePiece: the word mark before the text goes; `option`: one of each piece while there is no text yet. */
-static void leading_marks(const struct rwk_decode_step *step, const struct list *in, struct list *out)
+/* SentencePiece: the word mark before the text goes; `option`: one of each piece while there is no
+ * text yet. */
+static void leading_marks(const struct rwk_decode_step *step, const struct list *in,
+                          struct list *out)
 {
     bool at_start = true;
     for (size_t i = 0; i < list_count(in); i++) {
         size_t n;
         const char *p = list_get(in, i, &n);
-        bool marked = at_start && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
+        bool marked =
+            at_start && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
         size_t skip = marked ? step->from_size : 0;
         rwk_buffer_append(&out->bytes, p + skip, n - skip);
         list_close(out);
@@ -294,30 +312,49 @@ static void leading_marks(const struct rwk_decode_step *step, const struct list 
     }
 }
 
-static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in, struct list *out,
-                                struct rwk_error *error)
+static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in,
+                                struct list *out, struct rwk_error *error)
 {
     switch (step->kind) {
-    case RWK_DECODE_BYTES: byte_level(in, out); break;
-    case RWK_DECODE_BYTE_FALLBACK: byte_fallback(in, out); break;
-    case RWK_DECODE_REPLACE: return replace(step, in, out, error);
+    case RWK_DECODE_BYTES:
+        byte_level(in, out);
+        break;
+    case RWK_DECODE_BYTE_FALLBACK:
+        byte_fallback(in, out);
+        break;
+    case RWK_DECODE_REPLACE:
+        return replace(step, in, out, error);
     case RWK_DECODE_FUSE:
         rwk_buffer_append(&out->bytes, in->bytes.data, in->bytes.size);
         list_close(out);
         break;
-    case RWK_DECODE_STRIP: strip(step, in, out); break;
-    case RWK_DECODE_METASPACE: metaspace(step, in, out); break;
-    case RWK_DECODE_BPE: bpe_suffix(step, in, out); break;
-    case RWK_DECODE_WORDPIECE: wordpiece(step, in, out); break;
-    case RWK_DECODE_CTC: ctc(step, in, out); break;
-    case RWK_DECODE_LEADING_MARKS: leading_marks(step, in, out); break;
+    case RWK_DECODE_STRIP:
+        strip(step, in, out);
+        break;
+    case RWK_DECODE_METASPACE:
+        metaspace(step, in, out);
+        break;
+    case RWK_DECODE_BPE:
+        bpe_suffix(step, in, out);
+        break;
+    case RWK_DECODE_WORDPIECE:
+        wordpiece(step, in, out);
+        break;
+    case RWK_DECODE_CTC:
+        ctc(step, in, out);
+        break;
+    case RWK_DECODE_LEADING_MARKS:
+        leading_marks(step, in, out);
+        break;
     }
     return RWK_STATUS_OK;
 }
 
-/* The text of an id for the decoder's steps; NULL where it has no part in the text. A normalized added token stands there
- * in its normalized spelling, and by that the reference looks for special tokens, so that few of them are skipped. */
-const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t flags, size_t *ret_size)
+/* The text of an id for the decoder's steps; NULL where it has no part in the text. A normalized
+ * added token stands there in its normalized spelling, and by that the reference looks for special
+ * tokens, so that few of them are skipped. */
+const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t flags,
+                            size_t *ret_size)
 {
     const struct rwk_entry *e = id < t->n_entries && t->entries[id].exists ? &t->entries[id] : NULL;
     if (!e)
@@ -341,8 +378,8 @@ const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t
     return special && flags & RWK_DECODE_SKIP_SPECIAL ? NULL : text;
 }
 
-enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n, uint32_t flags,
-                                  struct rwk_buffer *out, struct rwk_error *error)
+enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n,
+                                  uint32_t flags, struct rwk_buffer *out, struct rwk_error *error)
 {
     struct list list;
     enum rwk_status status = RWK_STATUS_OK;
@@ -372,8 +409,9 @@ enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t 
     return status ? status : out->failed ? rwk_fail_nomem(error, n) : RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_tokenizer_decode(const struct rwk_tokenizer *tokenizer, const uint32_t *ids, size_t n_ids, uint32_t flags,
-                                     char *ret_text, size_t capacity, size_t *ret_size, struct rwk_error *error)
+enum rwk_status rwk_tokenizer_decode(const struct rwk_tokenizer *tokenizer, const uint32_t *ids,
+                                     size_t n_ids, uint32_t flags, char *ret_text, size_t capacity,
+                                     size_t *ret_size, struct rwk_error *error)
 {
     struct rwk_memory memory;
     struct rwk_buffer out = { .memory = &memory };

@@ -1,5 +1,5 @@
-/* Text -> ids: added tokens are cut out of the input, then of what the normalizer makes of the rest; what lies between goes
- * to the splitting steps and the model (split.c). */
+/* Text -> ids: added tokens are cut out of the input, then of what the normalizer makes of the
+ * rest; what lies between goes to the splitting steps and the model (split.c). */
 #include "loaders/tokenizer/internal.h"
 
 #include <utf8proc.h>
@@ -29,7 +29,8 @@ static size_t blanks(const char *text, size_t size, bool at_end)
 }
 
 /* Each blank that a token's spelling begins or ends with takes a character off its span. */
-static void trim_span(const struct rwk_work *work, struct rwk_span *s, const char *text, size_t size)
+static void trim_span(const struct rwk_work *work, struct rwk_span *s, const char *text,
+                      size_t size)
 {
     size_t left = blanks(text, size, false), right = blanks(text, size, true);
     uint32_t code;
@@ -43,7 +44,8 @@ static void trim_span(const struct rwk_work *work, struct rwk_span *s, const cha
     s->end = s->end > s->begin ? s->end : s->begin;
 }
 
-void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span, const char *text, size_t size)
+void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span, const char *text,
+                  size_t size)
 {
     rwk_buffer_append(&work->ids, &id, sizeof id);
     if (!work->with_spans)
@@ -61,12 +63,22 @@ static bool is_word_at(const char *p)
     uint32_t c;
     rwk_utf8_next(p, &c);
     switch (utf8proc_category((utf8proc_int32_t)c)) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC: return true;
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
     default:
-        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
-               (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) ||
+               (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+               (c >= 0x1f170 && c <= 0x1f189);
     }
 }
 
@@ -76,7 +88,8 @@ static const struct rwk_added *match_at(const struct rwk_work *work, const struc
 {
     const struct rwk_added *found = NULL;
     uint32_t node = 0;
-    for (size_t i = at; i < text->size && (node = rwk_trie_step(trie, node, (unsigned char)text->data[i])); i++) {
+    for (size_t i = at;
+         i < text->size && (node = rwk_trie_step(trie, node, (unsigned char)text->data[i])); i++) {
         uint32_t value = rwk_trie_value(trie, node);
         if (value == RWK_TOKEN_NONE)
             continue;
@@ -86,8 +99,8 @@ static const struct rwk_added *match_at(const struct rwk_work *work, const struc
     return found;
 }
 
-enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie, const struct rwk_text *text,
-                              rwk_chunk_fn chunk)
+enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie,
+                              const struct rwk_text *text, rwk_chunk_fn chunk)
 {
     const char *p = text->data;
     size_t size = text->size, done = 0;
@@ -98,12 +111,14 @@ enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie
         if (!a || (work->flags & RWK_ENCODE_PLAIN_SPECIAL && a->special))
             continue;
         size_t begin = at, end = next;
-        if (a->single_word &&
-            ((begin > 0 && is_word_at(p + rwk_utf8_back(p, begin))) || (end < size && is_word_at(p + end))))
+        if (a->single_word && ((begin > 0 && is_word_at(p + rwk_utf8_back(p, begin))) ||
+                               (end < size && is_word_at(p + end))))
             continue;
         while (a->lstrip && begin > done && space_at(p + rwk_utf8_back(p, begin)))
             begin = rwk_utf8_back(p, begin);
-        begin = a->lstrip && begin < done ? done : begin; /* an earlier token may have taken blanks of this one */
+        begin = a->lstrip && begin < done
+                    ? done
+                    : begin; /* an earlier token may have taken blanks of this one */
         while (a->rstrip && end < size && space_at(p + end))
             end += space_at(p + end);
         if (done < begin) {
@@ -123,8 +138,10 @@ enum rwk_status rwk_cut_added(struct rwk_work *work, const struct rwk_trie *trie
 static enum rwk_status normalize_chunk(struct rwk_work *work, const struct rwk_text *text)
 {
     struct rwk_text chunk = rwk_text_slice(text, 0, text->size);
-    enum rwk_status status = rwk_normalize(work->t, &work->matcher, &work->memory, &chunk, work->error);
-    if (!status && work->t->spm && work->t->model == RWK_MODEL_UNIGRAM) /* the lattice knows user-defined pieces */
+    enum rwk_status status =
+        rwk_normalize(work->t, &work->matcher, &work->memory, &chunk, work->error);
+    if (!status && work->t->spm &&
+        work->t->model == RWK_MODEL_UNIGRAM) /* the lattice knows user-defined pieces */
         status = chunk.size ? rwk_encode_chunk(work, &chunk) : RWK_STATUS_OK;
     else if (!status)
         status = rwk_cut_added(work, &work->t->normalized_trie, &chunk, rwk_encode_chunk);
@@ -147,7 +164,7 @@ static void take_input(struct rwk_text *to, const char *text, size_t size)
             continue;
         n = rwk_utf8_broken(text + i, size - i);
         rwk_text_copy(to, &whole, done, i);
-        rwk_text_put(to, "\xef\xbf\xbd", 3, (struct rwk_span){ i, i + n });
+        rwk_text_put(to, "\xef\xbf\xbd", 3, (struct rwk_span) { i, i + n });
         done = i + n;
     }
     if (done)
@@ -173,8 +190,8 @@ static enum rwk_status encode(struct rwk_work *work, const char *text, size_t si
 }
 
 /* Tokens before and behind the text; places them at its ends. */
-static void put_outside(struct rwk_work *work, uint64_t size, uint32_t *ret_ids, size_t capacity, struct rwk_span *ret_spans,
-                        size_t *ret_count)
+static void put_outside(struct rwk_work *work, uint64_t size, uint32_t *ret_ids, size_t capacity,
+                        struct rwk_span *ret_spans, size_t *ret_count)
 {
     const struct rwk_tokenizer *t = work->t;
     bool add = work->flags & RWK_ENCODE_ADD_SPECIAL;
@@ -182,7 +199,8 @@ static void put_outside(struct rwk_work *work, uint64_t size, uint32_t *ret_ids,
         const uint32_t *ids;
         size_t n;
     } runs[] = { { t->prefix_ids, add ? t->n_prefix : 0 },
-                 { (const uint32_t *)(const void *)work->ids.data, work->ids.size / sizeof(uint32_t) },
+                 { (const uint32_t *)(const void *)work->ids.data,
+                   work->ids.size / sizeof(uint32_t) },
                  { t->suffix_ids, add ? t->n_suffix : 0 } };
     size_t n = 0;
     for (int r = 0; r < 3; n += runs[r++].n) {
@@ -197,15 +215,20 @@ static void put_outside(struct rwk_work *work, uint64_t size, uint32_t *ret_ids,
     *ret_count = n;
 }
 
-enum rwk_status rwk_tokenizer_encode(const struct rwk_tokenizer *tokenizer, const char *text, size_t size, uint32_t flags,
-                                     uint32_t *ret_ids, size_t capacity, struct rwk_span *ret_spans, size_t *ret_count,
+enum rwk_status rwk_tokenizer_encode(const struct rwk_tokenizer *tokenizer, const char *text,
+                                     size_t size, uint32_t flags, uint32_t *ret_ids,
+                                     size_t capacity, struct rwk_span *ret_spans, size_t *ret_count,
                                      struct rwk_error *error)
 {
-    struct rwk_work work = { .t = tokenizer, .error = error, .flags = flags,
+    struct rwk_work work = { .t = tokenizer,
+                             .error = error,
+                             .flags = flags,
                              .with_spans = ret_spans != NULL || tokenizer->needs_spans };
     rwk_memory_init(&work.memory, &tokenizer->memory.host, 0);
-    struct rwk_buffer *const buffers[] = { &work.ids, &work.spans, &work.matches, &work.parts, &work.mapped, &work.tokens,
-                                           &work.scratch, &work.heap, &work.keys, &work.cached_tokens };
+    struct rwk_buffer *const buffers[] = { &work.ids,          &work.spans,  &work.matches,
+                                           &work.parts,        &work.mapped, &work.tokens,
+                                           &work.scratch,      &work.heap,   &work.keys,
+                                           &work.cached_tokens };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         buffers[i]->memory = &work.memory;
     work.matcher.memory = &work.memory;

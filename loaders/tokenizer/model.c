@@ -1,4 +1,5 @@
-/* The models on one piece of text: WordPiece and WordLevel here, byte-pair encoding and Unigram by themselves. */
+/* The models on one piece of text: WordPiece and WordLevel here, byte-pair encoding and Unigram by
+ * themselves. */
 #include "loaders/tokenizer/internal.h"
 
 void rwk_token_put(struct rwk_work *work, uint32_t id, size_t begin, size_t end)
@@ -11,10 +12,13 @@ enum rwk_status rwk_fail_unknown(const struct rwk_work *work)
 {
     const struct rwk_tokenizer *t = work->t;
     if (!t->unk_name)
-        return rwk_fail(work->error, RWK_STATUS_RANGE, NULL, "the text holds what the vocabulary does not, and the model has "
+        return rwk_fail(work->error, RWK_STATUS_RANGE, NULL,
+                        "the text holds what the vocabulary does not, and the model has "
                         "no unknown token");
-    return rwk_fail(work->error, RWK_STATUS_RANGE, NULL, "the text holds what the vocabulary does not, nor does it hold the "
-                    "unknown token \"%.*s\"", (int)(t->unk_name_size < 100 ? t->unk_name_size : 100), t->unk_name);
+    return rwk_fail(work->error, RWK_STATUS_RANGE, NULL,
+                    "the text holds what the vocabulary does not, nor does it hold the "
+                    "unknown token \"%.*s\"",
+                    (int)(t->unk_name_size < 100 ? t->unk_name_size : 100), t->unk_name);
 }
 
 static enum rwk_status unknown(struct rwk_work *work, size_t size)
@@ -25,8 +29,10 @@ static enum rwk_status unknown(struct rwk_work *work, size_t size)
     return RWK_STATUS_OK;
 }
 
-/* The longest piece at text[at..size) that the vocabulary has, with the prefix of word parts where at > 0. */
-static uint32_t longest(struct rwk_work *work, const char *text, size_t at, size_t size, size_t *ret_end)
+/* The longest piece at text[at..size) that the vocabulary has, with the prefix of word parts where
+ * at > 0. */
+static uint32_t longest(struct rwk_work *work, const char *text, size_t at, size_t size,
+                        size_t *ret_end)
 {
     const struct rwk_tokenizer *t = work->t;
     size_t prefix = at ? t->word_prefix_size : 0;
@@ -75,9 +81,13 @@ static enum rwk_status wordlevel(struct rwk_work *work, const char *text, size_t
 enum rwk_status rwk_model_run(struct rwk_work *work, const char *text, size_t size)
 {
     static enum rwk_status (*const models[])(struct rwk_work *, const char *, size_t) = {
-        [RWK_MODEL_BPE] = rwk_bpe_run, [RWK_MODEL_UNIGRAM] = rwk_unigram_run, [RWK_MODEL_WORDPIECE] = wordpiece,
+        [RWK_MODEL_BPE] = rwk_bpe_run,
+        [RWK_MODEL_UNIGRAM] = rwk_unigram_run,
+        [RWK_MODEL_WORDPIECE] = wordpiece,
         [RWK_MODEL_WORDLEVEL] = wordlevel,
     };
     enum rwk_status status = models[work->t->model](work, text, size);
-    return status ? status : work->tokens.failed ? rwk_fail_nomem(work->error, size) : RWK_STATUS_OK;
+    return status                ? status
+           : work->tokens.failed ? rwk_fail_nomem(work->error, size)
+                                 : RWK_STATUS_OK;
 }

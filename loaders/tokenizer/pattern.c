@@ -1,10 +1,11 @@
 /* Patterns: written for Oniguruma, run by PCRE2 (UTF, Unicode properties, JIT).
  *
  * What the two read differently is translated:
- *   a set inside a set is a union ("[^(\s|[.,!?])]"), && an intersection; \s is White_Space; \w also marks and joining
- *   punctuation, and \b lies between it and the rest; \h is a hexadecimal digit; ^ and $ are ends of lines; (?m) lets the
- *   dot match line ends; [:punct:] holds symbols; characters newer than PCRE2's Unicode belong to their categories.
- * Literal text is searched with memmem. Match limits make a pattern that runs away an error, not a hang. */
+ *   a set inside a set is a union ("[^(\s|[.,!?])]"), && an intersection; \s is White_Space; \w
+ * also marks and joining punctuation, and \b lies between it and the rest; \h is a hexadecimal
+ * digit; ^ and $ are ends of lines; (?m) lets the dot match line ends; [:punct:] holds symbols;
+ * characters newer than PCRE2's Unicode belong to their categories. Literal text is searched with
+ * memmem. Match limits make a pattern that runs away an error, not a hang. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -19,8 +20,14 @@ struct rwk_pattern {
     size_t literal_size;
 };
 
-static void *pcre_alloc(PCRE2_SIZE size, void *memory) { return rwk_alloc(memory, size); }
-static void pcre_free(void *pointer, void *memory) { rwk_free(memory, pointer); }
+static void *pcre_alloc(PCRE2_SIZE size, void *memory)
+{
+    return rwk_alloc(memory, size);
+}
+static void pcre_free(void *pointer, void *memory)
+{
+    rwk_free(memory, pointer);
+}
 
 /* ---- translation ---- */
 
@@ -28,14 +35,19 @@ struct translation {
     const char *s; /* [n] */
     size_t n, i;
     struct rwk_buffer out;
-    bool old;      /* PCRE2's Unicode is older than 16 */
+    bool old; /* PCRE2's Unicode is older than 16 */
     const char *file;
     struct rwk_error *error;
 };
 
-#define SPACES "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACES                                                                                     \
+    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"   \
+    "\\x{3000}"
 
-static void put(struct translation *t, const char *text) { rwk_buffer_append(&t->out, text, strlen(text)); }
+static void put(struct translation *t, const char *text)
+{
+    rwk_buffer_append(&t->out, text, strlen(text));
+}
 
 /* The part of a set that a category, or a class of categories ("L"), is. */
 static void put_category(struct translation *t, const char *name, size_t size)
@@ -61,25 +73,27 @@ static void put_categories(struct translation *t, const char *const *names)
 /* \w; outside of a set it has some numbers of Latin-1 more, a quirk of Oniguruma. */
 static void put_word(struct translation *t, bool in_set)
 {
-    put_categories(t, (const char *const[]){ "L", "M", "Nd", "Nl", "Pc", NULL });
+    put_categories(t, (const char *const[]) { "L", "M", "Nd", "Nl", "Pc", NULL });
     put(t, in_set ? "" : "\\xb2\\xb3\\xb9\\xbc-\\xbe");
     put(t, "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}");
 }
 
 static enum rwk_status refuse(const struct translation *t, const char *what)
 {
-    return rwk_fail(t->error, RWK_STATUS_UNSUPPORTED, t->file, "%s is not supported in a pattern (at byte %zu of it)", what,
-                    t->i);
+    return rwk_fail(t->error, RWK_STATUS_UNSUPPORTED, t->file,
+                    "%s is not supported in a pattern (at byte %zu of it)", what, t->i);
 }
 
-/* The set that an escape stands for: [wdshp], negated for the capitals. Outside a set it becomes one. */
+/* The set that an escape stands for: [wdshp], negated for the capitals. Outside a set it becomes
+ * one. */
 static enum rwk_status put_class(struct translation *t, bool in_set)
 {
     char c = t->s[t->i + 1], kind = (char)(c | 0x20);
     bool negated = c != kind;
     size_t begin = 0, end = 0;
     if (kind == 'p') { /* \p{Name}, \p{^Name} */
-        const char *close = t->i + 2 < t->n && t->s[t->i + 2] == '{' ? memchr(t->s + t->i, '}', t->n - t->i) : NULL;
+        const char *close =
+            t->i + 2 < t->n && t->s[t->i + 2] == '{' ? memchr(t->s + t->i, '}', t->n - t->i) : NULL;
         if (!close)
             return refuse(t, "\\p without a name");
         begin = t->i + 3;
@@ -100,8 +114,11 @@ static enum rwk_status put_class(struct translation *t, bool in_set)
     if (in_set && negated && kind != 's' && kind != 'd')
         return refuse(t, "\\W or \\H inside a set");
     if (in_set && negated) {
-        put(t, kind == 'd' ? "\\P{Nd}" : "\\x{0}-\\x08\\x0e-\\x1f!-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}"
-            "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}");
+        put(t, kind == 'd'
+                   ? "\\P{Nd}"
+                   : "\\x{0}-\\x08\\x0e-\\x1f!-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}"
+                     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"
+                     "\\x{3001}-\\x{10ffff}");
         t->i++;
         return RWK_STATUS_OK;
     }
@@ -151,7 +168,10 @@ static enum rwk_status put_posix(struct translation *t)
     static const struct {
         const char *name;
         const char *categories[6];
-    } rows[] = { { "[:punct:]", { "P", "S" } }, { "[:digit:]", { "Nd" } }, { "[:upper:]", { "Lu" } }, { "[:cntrl:]", { "Cc" } } };
+    } rows[] = { { "[:punct:]", { "P", "S" } },
+                 { "[:digit:]", { "Nd" } },
+                 { "[:upper:]", { "Lu" } },
+                 { "[:cntrl:]", { "Cc" } } };
     size_t end = t->i + 2;
     while (end + 1 < t->n && !(t->s[end] == ':' && t->s[end + 1] == ']'))
         end++;
@@ -170,7 +190,8 @@ static enum rwk_status put_posix(struct translation *t)
     return RWK_STATUS_OK;
 }
 
-/* The index of the ] that closes the set at s[i], and of its top-level && (or SIZE_MAX); SIZE_MAX if there is none. */
+/* The index of the ] that closes the set at s[i], and of its top-level && (or SIZE_MAX); SIZE_MAX
+ * if there is none. */
 static size_t set_end(const struct translation *t, size_t i, size_t *ret_and)
 {
     int depth = 0;
@@ -187,7 +208,8 @@ static size_t set_end(const struct translation *t, size_t i, size_t *ret_and)
                 k++;
         } else if (c == ']' && --depth == 0) {
             return k;
-        } else if (c == '&' && depth == 1 && k + 1 < t->n && t->s[k + 1] == '&' && *ret_and == SIZE_MAX) {
+        } else if (c == '&' && depth == 1 && k + 1 < t->n && t->s[k + 1] == '&' &&
+                   *ret_and == SIZE_MAX) {
             *ret_and = k;
         }
     }
@@ -227,7 +249,8 @@ static enum rwk_status put_members(struct translation *t, size_t end)
 /* [a&&b] is (?=[b])[a]; each side may be a set by itself, also a negated one. */
 static enum rwk_status put_side(struct translation *t, size_t begin, size_t end, bool ahead)
 {
-    size_t unused, close = begin < end && t->s[begin] == '[' ? set_end(t, begin, &unused) : SIZE_MAX;
+    size_t unused,
+        close = begin < end && t->s[begin] == '[' ? set_end(t, begin, &unused) : SIZE_MAX;
     bool whole = close != SIZE_MAX && close + 1 == end;
     bool negated = whole && begin + 1 < end && t->s[begin + 1] == '^';
     put(t, ahead ? (negated ? "(?![" : "(?=[") : negated ? "[^" : "[");
@@ -254,7 +277,7 @@ static enum rwk_status put_set(struct translation *t)
     } else {
         size_t begin = t->i + 1;
         put(t, "(?:");
-        status = put_side(t, and + 2, end, true);
+        status = put_side(t, and+2, end, true);
         if (!status)
             status = put_side(t, begin, and, false);
         put(t, ")");
@@ -272,7 +295,8 @@ static enum rwk_status translate(struct translation *t)
             status = put_escape(t, false);
         } else if (c == '[') {
             status = put_set(t);
-        } else if (c == '(' && t->i + 2 < t->n && t->s[t->i + 1] == '?' && strchr("imx-", t->s[t->i + 2])) {
+        } else if (c == '(' && t->i + 2 < t->n && t->s[t->i + 1] == '?' &&
+                   strchr("imx-", t->s[t->i + 2])) {
             /* Options: m is PCRE2's s. */
             for (; t->i < t->n && t->s[t->i] != ':' && t->s[t->i] != ')'; t->i++)
                 rwk_buffer_append(&t->out, t->s[t->i] == 'm' ? "s" : t->s + t->i, 1);
@@ -286,10 +310,12 @@ static enum rwk_status translate(struct translation *t)
 
 /* ---- compiling ---- */
 
-static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t size, const char *file,
-                               struct rwk_error *error)
+static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t size,
+                               const char *file, struct rwk_error *error)
 {
-    struct translation t = { .s = source, .n = size, .out = { .memory = p->memory }, .file = file, .error = error };
+    struct translation t = {
+        .s = source, .n = size, .out = { .memory = p->memory }, .file = file, .error = error
+    };
     char version[64] = "";
     int code = 0;
     PCRE2_SIZE at = 0;
@@ -301,12 +327,14 @@ static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t
         status = rwk_fail_nomem(error, size);
     if (!status) {
         pcre2_set_max_pattern_length(context, 1 << 16);
-        p->code = pcre2_compile((PCRE2_SPTR)(t.out.data ? t.out.data : ""), t.out.size, PCRE2_UTF | PCRE2_UCP |
-                                PCRE2_NO_UTF_CHECK | PCRE2_MULTILINE, &code, &at, context);
+        p->code = pcre2_compile((PCRE2_SPTR)(t.out.data ? t.out.data : ""), t.out.size,
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_MULTILINE, &code,
+                                &at, context);
         if (!p->code && code == PCRE2_ERROR_HEAP_FAILED)
             status = rwk_fail_nomem(error, size);
         else if (!p->code)
-            status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, file, "the pattern \"%.*s\" is not understood (error %d at %zu)",
+            status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, file,
+                              "the pattern \"%.*s\" is not understood (error %d at %zu)",
                               (int)(size < 200 ? size : 200), source, code, (size_t)at);
         else
             p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
@@ -316,8 +344,9 @@ static enum rwk_status compile(struct rwk_pattern *p, const char *source, size_t
     return status;
 }
 
-enum rwk_status rwk_pattern_compile(struct rwk_pattern **ret, const char *source, size_t size, bool literal,
-                                    struct rwk_memory *memory, const char *file, struct rwk_error *error)
+enum rwk_status rwk_pattern_compile(struct rwk_pattern **ret, const char *source, size_t size,
+                                    bool literal, struct rwk_memory *memory, const char *file,
+                                    struct rwk_error *error)
 {
     struct rwk_pattern *p = rwk_calloc(memory, 1, sizeof *p);
     enum rwk_status status = RWK_STATUS_OK;
@@ -355,7 +384,8 @@ void rwk_pattern_free(struct rwk_pattern *p)
 
 /* ---- matching ---- */
 
-static void find_literal(const struct rwk_pattern *p, const char *text, size_t size, struct rwk_buffer *matches)
+static void find_literal(const struct rwk_pattern *p, const char *text, size_t size,
+                         struct rwk_buffer *matches)
 {
     const char *at = text, *end = text + size;
     while (size && p->literal_size) {
@@ -393,8 +423,9 @@ void rwk_matcher_finish(struct rwk_matcher *m)
     pcre2_general_context_free(m->general);
 }
 
-enum rwk_status rwk_pattern_matches(const struct rwk_pattern *p, struct rwk_matcher *m, const char *text, size_t size,
-                                    struct rwk_buffer *matches, struct rwk_error *error)
+enum rwk_status rwk_pattern_matches(const struct rwk_pattern *p, struct rwk_matcher *m,
+                                    const char *text, size_t size, struct rwk_buffer *matches,
+                                    struct rwk_error *error)
 {
     if (p->literal) {
         find_literal(p, text, size, matches);
@@ -405,17 +436,22 @@ enum rwk_status rwk_pattern_matches(const struct rwk_pattern *p, struct rwk_matc
     const PCRE2_SIZE *v = pcre2_get_ovector_pointer(m->data);
     size_t last_end = SIZE_MAX;
     for (size_t at = 0; at <= size;) {
-        int n = p->jit ? pcre2_jit_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, m->data, m->context)
-                       : pcre2_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, m->data, m->context);
+        int n = p->jit ? pcre2_jit_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
+                                         m->data, m->context)
+                       : pcre2_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
+                                     m->data, m->context);
         if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-            n = pcre2_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->context);
+            n = pcre2_match(p->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                            m->data, m->context);
         if (n == PCRE2_ERROR_NOMATCH)
             break;
         if (n == PCRE2_ERROR_NOMEMORY)
             return rwk_fail_nomem(error, size);
         if (n < 0)
-            return rwk_fail(error, RWK_STATUS_UNSUPPORTED, NULL, "a pattern of the tokenizer gave up on the text (PCRE2 "
-                            "error %d)", n);
+            return rwk_fail(error, RWK_STATUS_UNSUPPORTED, NULL,
+                            "a pattern of the tokenizer gave up on the text (PCRE2 "
+                            "error %d)",
+                            n);
         struct rwk_slice s = { v[0], v[1] };
         bool empty = s.end <= s.begin;
         if (!empty || s.end != last_end) { /* none that is empty right behind another one */

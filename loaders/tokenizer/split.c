@@ -1,5 +1,6 @@
-/* From a text to ids: its pieces go through the splitting steps, each of which gives new pieces (and perhaps a new text), and
- * the model reads the last ones. Pieces are mostly words that come again: what the model made of one is kept for the call. */
+/* From a text to ids: its pieces go through the splitting steps, each of which gives new pieces
+ * (and perhaps a new text), and the model reads the last ones. Pieces are mostly words that come
+ * again: what the model made of one is kept for the call. */
 #include "loaders/tokenizer/internal.h"
 
 #include "runtime/base/hash.h"
@@ -23,8 +24,10 @@ static void put_slice(struct rwk_buffer *out, size_t begin, size_t end)
         rwk_buffer_append(out, &s, sizeof s);
 }
 
-/* Parts of [s.begin, s.end) in order: matches (relative to s.begin) and what lies between; `invert` swaps the two. */
-static void make_parts(const struct rwk_slice *s, const struct rwk_slice *m, size_t n, bool invert, struct rwk_buffer *parts)
+/* Parts of [s.begin, s.end) in order: matches (relative to s.begin) and what lies between; `invert`
+ * swaps the two. */
+static void make_parts(const struct rwk_slice *s, const struct rwk_slice *m, size_t n, bool invert,
+                       struct rwk_buffer *parts)
 {
     size_t at = s->begin;
     parts->size = 0;
@@ -36,12 +39,13 @@ static void make_parts(const struct rwk_slice *s, const struct rwk_slice *m, siz
         if (i == n)
             break;
         at = s->begin + m[i].end;
-        rwk_buffer_append(parts, &(struct part){ s->begin + m[i].begin, at, !invert }, sizeof(struct part));
+        rwk_buffer_append(parts, &(struct part) { s->begin + m[i].begin, at, !invert },
+                          sizeof(struct part));
     }
 }
 
-/* Runs of parts become pieces. Contiguous: neighbours of a kind. Merged with the previous (next) one: a match that stands
- * after (before) something else joins it. */
+/* Runs of parts become pieces. Contiguous: neighbours of a kind. Merged with the previous (next)
+ * one: a match that stands after (before) something else joins it. */
 static void merge_parts(const struct part *p, size_t n, int behaviour, struct rwk_buffer *out)
 {
     size_t open = 0; /* the piece under way is parts [open, i) */
@@ -68,8 +72,8 @@ static enum rwk_status split(struct rwk_work *work, const struct rwk_step *step,
     enum rwk_status status = RWK_STATUS_OK;
     for (size_t i = 0; i < p->slices.size / sizeof *s && !status; i++) {
         work->matches.size = 0;
-        status = rwk_pattern_matches(step->pattern, &work->matcher, p->text.data + s[i].begin, s[i].end - s[i].begin,
-                                     &work->matches, work->error);
+        status = rwk_pattern_matches(step->pattern, &work->matcher, p->text.data + s[i].begin,
+                                     s[i].end - s[i].begin, &work->matches, work->error);
         make_parts(&s[i], (const struct rwk_slice *)(const void *)work->matches.data,
                    work->matches.size / sizeof(struct rwk_slice), step->invert, &work->parts);
         const struct part *parts = (const struct part *)(const void *)work->parts.data;
@@ -90,16 +94,17 @@ static enum rwk_status split(struct rwk_work *work, const struct rwk_step *step,
 
 /* ---- steps that make a new text: each piece is rewritten into it ---- */
 
-static void rewrite_metaspace(const struct rwk_step *step, const struct rwk_text *from, size_t begin, size_t end,
-                              struct rwk_text *to)
+static void rewrite_metaspace(const struct rwk_step *step, const struct rwk_text *from,
+                              size_t begin, size_t end, struct rwk_text *to)
 {
     const char *bytes = from->data + begin;
-    bool has = bytes[0] == ' ' ||
-               (end - begin >= step->content_size && memcmp(bytes, step->content, step->content_size) == 0);
+    bool has = bytes[0] == ' ' || (end - begin >= step->content_size &&
+                                   memcmp(bytes, step->content, step->content_size) == 0);
     uint32_t code;
     struct rwk_span first = rwk_text_span(from, begin, begin + rwk_utf8_next(bytes, &code));
-    bool wants = step->option == RWK_PREPEND_ALWAYS ||
-                 (step->option == RWK_PREPEND_FIRST && rwk_text_span(from, begin, begin).begin == 0);
+    bool wants =
+        step->option == RWK_PREPEND_ALWAYS ||
+        (step->option == RWK_PREPEND_FIRST && rwk_text_span(from, begin, begin).begin == 0);
     if (wants && !has)
         rwk_text_put(to, step->content, step->content_size, first);
     for (size_t at = begin; at < end;) {
@@ -107,13 +112,14 @@ static void rewrite_metaspace(const struct rwk_step *step, const struct rwk_text
         size_t stop = blank ? (size_t)(blank - from->data) : end;
         rwk_text_copy(to, from, at, stop);
         if (blank)
-            rwk_text_put(to, step->content, step->content_size, rwk_text_span(from, stop, stop + 1));
+            rwk_text_put(to, step->content, step->content_size,
+                         rwk_text_span(from, stop, stop + 1));
         at = stop + (blank != NULL);
     }
 }
 
-static void rewrite_piece(const struct rwk_step *step, const struct rwk_text *from, size_t begin, size_t end,
-                          struct rwk_text *to)
+static void rewrite_piece(const struct rwk_step *step, const struct rwk_text *from, size_t begin,
+                          size_t end, struct rwk_text *to)
 {
     uint32_t code;
     char out[4];
@@ -121,11 +127,14 @@ static void rewrite_piece(const struct rwk_step *step, const struct rwk_text *fr
         rewrite_metaspace(step, from, begin, end, to);
     } else if (step->kind == RWK_STEP_PREFIX_SPACE) {
         if (from->data[begin] != ' ')
-            rwk_text_put(to, " ", 1, rwk_text_span(from, begin, begin + rwk_utf8_next(from->data + begin, &code)));
+            rwk_text_put(
+                to, " ", 1,
+                rwk_text_span(from, begin, begin + rwk_utf8_next(from->data + begin, &code)));
         rwk_text_copy(to, from, begin, end);
     } else {
         for (size_t at = begin; at < end; at++)
-            rwk_text_put(to, out, rwk_utf8_put(out, rwk_byte_to_code[(unsigned char)from->data[at]]),
+            rwk_text_put(to, out,
+                         rwk_utf8_put(out, rwk_byte_to_code[(unsigned char)from->data[at]]),
                          rwk_text_span(from, at, at + 1));
     }
 }
@@ -143,7 +152,8 @@ static enum rwk_status rewrite(struct rwk_work *work, const struct rwk_step *ste
     rwk_text_finish(&p->text);
     rwk_buffer_finish(&p->slices);
     *p = q;
-    return rwk_text_ready(&p->text) ? RWK_STATUS_OK : rwk_fail_nomem(work->error, s ? p->text.size : 0);
+    return rwk_text_ready(&p->text) ? RWK_STATUS_OK
+                                    : rwk_fail_nomem(work->error, s ? p->text.size : 0);
 }
 
 /* ---- the pieces seen before ---- */
@@ -155,7 +165,8 @@ struct rwk_cache_slot {
     uint32_t first, n;        /* tokens in cached_tokens */
 };
 
-static struct rwk_cache_slot *slot_of(struct rwk_work *work, uint32_t hash, const char *text, size_t size)
+static struct rwk_cache_slot *slot_of(struct rwk_work *work, uint32_t hash, const char *text,
+                                      size_t size)
 {
     size_t at = hash & (work->n_slots - 1);
     for (; work->slots[at].size; at = (at + 1) & (work->n_slots - 1))
@@ -201,7 +212,8 @@ static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_
     work->mapped.size = 0;
     for (size_t i = 0; i < size; i++) {
         char out[4];
-        rwk_buffer_append(&work->mapped, out, rwk_utf8_put(out, rwk_byte_to_code[(unsigned char)text[i]]));
+        rwk_buffer_append(&work->mapped, out,
+                          rwk_utf8_put(out, rwk_byte_to_code[(unsigned char)text[i]]));
     }
     if (work->mapped.failed)
         return rwk_fail_nomem(work->error, 2 * size);
@@ -222,23 +234,26 @@ static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_
     return status;
 }
 
-static void put_tokens(struct rwk_work *work, const struct rwk_text *text, size_t begin, const struct rwk_token *tokens,
-                       size_t n)
+static void put_tokens(struct rwk_work *work, const struct rwk_text *text, size_t begin,
+                       const struct rwk_token *tokens, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct rwk_entry *e = &work->t->entries[tokens[i].id];
         struct rwk_span span = { 0, 0 };
         if (work->with_spans)
             span = rwk_text_span(text, begin + tokens[i].begin, begin + tokens[i].end);
-        bool spelled = tokens[i].id == work->t->unk && work->t->model == RWK_MODEL_UNIGRAM; /* as the text, to the reference */
+        bool spelled = tokens[i].id == work->t->unk &&
+                       work->t->model == RWK_MODEL_UNIGRAM; /* as the text, to the reference */
         if (spelled)
-            rwk_work_put(work, tokens[i].id, span, text->data + begin + tokens[i].begin, tokens[i].end - tokens[i].begin);
+            rwk_work_put(work, tokens[i].id, span, text->data + begin + tokens[i].begin,
+                         tokens[i].end - tokens[i].begin);
         else
             rwk_work_put(work, tokens[i].id, span, e->text, e->size);
     }
 }
 
-static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text *text, size_t begin, size_t size, bool raw)
+static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text *text, size_t begin,
+                                   size_t size, bool raw)
 {
     const char *bytes = text->data + begin;
     struct rwk_cache_slot *slot = NULL;
@@ -249,7 +264,8 @@ static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text 
         hash = (uint32_t)rwk_hash(bytes, size);
         slot = slot_of(work, hash, bytes, size);
         if (slot->size) {
-            const struct rwk_token *cached = (const struct rwk_token *)(const void *)work->cached_tokens.data;
+            const struct rwk_token *cached =
+                (const struct rwk_token *)(const void *)work->cached_tokens.data;
             put_tokens(work, text, begin, slot->n ? cached + slot->first : NULL, slot->n);
             return RWK_STATUS_OK;
         }
@@ -260,24 +276,30 @@ static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text 
         return status;
     size_t n = work->tokens.size / sizeof(struct rwk_token);
     if (slot) {
-        *slot = (struct rwk_cache_slot){ hash, (uint32_t)work->keys.size, (uint32_t)size,
-                                         (uint32_t)(work->cached_tokens.size / sizeof(struct rwk_token)), (uint32_t)n };
+        *slot = (struct rwk_cache_slot) {
+            hash, (uint32_t)work->keys.size, (uint32_t)size,
+            (uint32_t)(work->cached_tokens.size / sizeof(struct rwk_token)), (uint32_t)n
+        };
         work->n_used++;
         rwk_buffer_append(&work->keys, bytes, size);
         rwk_buffer_append(&work->cached_tokens, work->tokens.data, work->tokens.size);
     }
     put_tokens(work, text, begin, (const struct rwk_token *)(const void *)work->tokens.data, n);
-    return work->keys.failed || work->cached_tokens.failed || work->tokens.failed || work->ids.failed || work->spans.failed
-               ? rwk_fail_nomem(work->error, size) : RWK_STATUS_OK;
+    return work->keys.failed || work->cached_tokens.failed || work->tokens.failed ||
+                   work->ids.failed || work->spans.failed
+               ? rwk_fail_nomem(work->error, size)
+               : RWK_STATUS_OK;
 }
 
 /* Long pieces in parts where that makes no difference, so that their words, too, are known. */
-static enum rwk_status encode_piece(struct rwk_work *work, const struct rwk_text *text, struct rwk_slice s, bool raw)
+static enum rwk_status encode_piece(struct rwk_work *work, const struct rwk_text *text,
+                                    struct rwk_slice s, bool raw)
 {
     enum { LONG = 48 };
     enum rwk_status status = RWK_STATUS_OK;
     if (s.end - s.begin > UINT32_MAX / 4)
-        return rwk_fail(work->error, RWK_STATUS_RANGE, NULL, "a piece of the text is longer than 1 GiB");
+        return rwk_fail(work->error, RWK_STATUS_RANGE, NULL,
+                        "a piece of the text is longer than 1 GiB");
     if (s.end - s.begin <= LONG || !work->t->joins)
         return encode_part(work, text, s.begin, s.end - s.begin, raw);
     for (size_t at = s.begin, n; at < s.end && !status; at += n) {
@@ -290,7 +312,8 @@ static enum rwk_status encode_piece(struct rwk_work *work, const struct rwk_text
 enum rwk_status rwk_encode_chunk(struct rwk_work *work, const struct rwk_text *text)
 {
     const struct rwk_tokenizer *t = work->t;
-    struct pieces p = { .text = rwk_text_slice(text, 0, text->size), .slices = { .memory = &work->memory } };
+    struct pieces p = { .text = rwk_text_slice(text, 0, text->size),
+                        .slices = { .memory = &work->memory } };
     enum rwk_status status = RWK_STATUS_OK;
     put_slice(&p.slices, 0, text->size);
     for (size_t i = 0; i < t->n_split_steps && !status; i++) {

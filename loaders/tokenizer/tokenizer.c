@@ -3,7 +3,7 @@
 
 void rwk_tokenizer_options_init(struct rwk_tokenizer_options *options)
 {
-    *options = (struct rwk_tokenizer_options){ .size = sizeof *options };
+    *options = (struct rwk_tokenizer_options) { .size = sizeof *options };
 }
 
 static void destroy(struct rwk_tokenizer *t)
@@ -15,8 +15,10 @@ static void destroy(struct rwk_tokenizer *t)
         rwk_pattern_free(t->splitter.items[i].pattern);
     for (size_t i = 0; i < t->n_decoder; i++)
         rwk_pattern_free(t->decoder[i].pattern);
-    void *blocks[] = { t->normalizer.items, t->splitter.items, t->decoder, t->entries, t->added, t->merges, t->joins,
-                       t->known, t->prefix_ids, t->suffix_ids };
+    void *blocks[] = {
+        t->normalizer.items, t->splitter.items, t->decoder, t->entries,    t->added,
+        t->merges,           t->joins,          t->known,   t->prefix_ids, t->suffix_ids
+    };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         rwk_free(&t->memory, blocks[i]);
     struct rwk_trie *const tries[] = { &t->raw_trie, &t->normalized_trie, &t->pieces };
@@ -29,9 +31,11 @@ static void destroy(struct rwk_tokenizer *t)
     rwk_free(&memory, t);
 }
 
-static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory, struct rwk_error *error)
+static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory,
+                                      struct rwk_error *error)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model" };
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt",
+                                         "tokenizer.model" };
     enum { JSON, VOCAB, MERGES, SENTENCEPIECE, N_FILES };
     char *paths[N_FILES];
     bool has[N_FILES];
@@ -49,7 +53,8 @@ static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *direc
     else if (has[SENTENCEPIECE])
         status = rwk_load_sentencepiece(t, paths[SENTENCEPIECE], error);
     else
-        status = rwk_fail(error, RWK_STATUS_IO, directory, "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
+        status = rwk_fail(error, RWK_STATUS_IO, directory,
+                          "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
                           "merges.txt, nor tokenizer.model");
     return status ? status : rwk_load_config(t, directory, has[JSON], error);
 }
@@ -67,7 +72,8 @@ static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rw
 }
 
 enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const char *path,
-                                   const struct rwk_tokenizer_options *options, struct rwk_error *error)
+                                   const struct rwk_tokenizer_options *options,
+                                   struct rwk_error *error)
 {
     struct rwk_tokenizer_options o;
     struct rwk_memory memory;
@@ -113,18 +119,24 @@ void rwk_tokenizer_close(struct rwk_tokenizer **tokenizer)
         destroy(t);
 }
 
-uint32_t rwk_tokenizer_n_tokens(const struct rwk_tokenizer *tokenizer) { return tokenizer->n_entries; }
+uint32_t rwk_tokenizer_n_tokens(const struct rwk_tokenizer *tokenizer)
+{
+    return tokenizer->n_entries;
+}
 
 uint32_t rwk_tokenizer_special(const struct rwk_tokenizer *tokenizer, enum rwk_special role)
 {
     return (unsigned)role < 4 ? tokenizer->special[role] : RWK_TOKEN_NONE;
 }
 
-enum rwk_status rwk_tokenizer_piece(const struct rwk_tokenizer *tokenizer, uint32_t id, struct rwk_piece *ret_piece)
+enum rwk_status rwk_tokenizer_piece(const struct rwk_tokenizer *tokenizer, uint32_t id,
+                                    struct rwk_piece *ret_piece)
 {
     if (id >= tokenizer->n_entries || !tokenizer->entries[id].exists)
         return RWK_STATUS_RANGE;
     const struct rwk_entry *e = &tokenizer->entries[id];
-    *ret_piece = (struct rwk_piece){ .text = e->text, .size = e->size, .added = e->added, .special = e->special };
+    *ret_piece = (struct rwk_piece) {
+        .text = e->text, .size = e->size, .added = e->added, .special = e->special
+    };
     return RWK_STATUS_OK;
 }

@@ -1,9 +1,12 @@
-/* A trie whose edges stand in one open-addressed hash table: a step is one probe, whatever a node's fan-out. */
+/* A trie whose edges stand in one open-addressed hash table: a step is one probe, whatever a node's
+ * fan-out. */
 #include "loaders/tokenizer/internal.h"
 
-static struct rwk_edge *slot_of(struct rwk_edge *edges, size_t n_slots, uint32_t node, unsigned char byte)
+static struct rwk_edge *slot_of(struct rwk_edge *edges, size_t n_slots, uint32_t node,
+                                unsigned char byte)
 {
-    size_t at = (size_t)(((uint64_t)node << 8 | byte) * 0x9e3779b97f4a7c15ull >> 24) & (n_slots - 1);
+    size_t at =
+        (size_t)(((uint64_t)node << 8 | byte) * 0x9e3779b97f4a7c15ull >> 24) & (n_slots - 1);
     while (edges[at].node != UINT32_MAX && (edges[at].node != node || edges[at].byte != byte))
         at = (at + 1) & (n_slots - 1);
     return &edges[at];
@@ -12,7 +15,8 @@ static struct rwk_edge *slot_of(struct rwk_edge *edges, size_t n_slots, uint32_t
 static bool grow(struct rwk_trie *trie)
 {
     size_t n_slots = trie->n_slots ? 2 * trie->n_slots : 64, bytes;
-    struct rwk_edge *edges = rwk_size_mul(n_slots, sizeof *edges, &bytes) ? rwk_alloc(trie->memory, bytes) : NULL;
+    struct rwk_edge *edges =
+        rwk_size_mul(n_slots, sizeof *edges, &bytes) ? rwk_alloc(trie->memory, bytes) : NULL;
     if (!edges)
         return false;
     for (size_t i = 0; i < n_slots; i++)
@@ -40,7 +44,8 @@ bool rwk_trie_insert(struct rwk_trie *trie, const char *text, size_t size, uint3
             if (child == UINT32_MAX || (trie->n_slots < 2 * (trie->n_edges + 1) && !grow(trie)))
                 return false;
             rwk_buffer_append(&trie->values, &none, sizeof none);
-            *slot_of(trie->edges, trie->n_slots, node, byte) = (struct rwk_edge){ node, child, byte };
+            *slot_of(trie->edges, trie->n_slots, node, byte) =
+                (struct rwk_edge) { node, child, byte };
             trie->n_edges++;
         }
         node = child;

@@ -1,14 +1,15 @@
-/* General categories of Unicode 16, where libraries that know Unicode 14 only (PCRE2 10.42) would say "unassigned": the
- * patterns of tokenizers are run by engines that know version 16. From UnicodeData.txt. */
+/* General categories of Unicode 16, where libraries that know Unicode 14 only (PCRE2 10.42) would
+ * say "unassigned": the patterns of tokenizers are run by engines that know version 16. From
+ * UnicodeData.txt. */
 #include "loaders/tokenizer/internal.h"
 
 const struct rwk_category_range rwk_new_categories[] = {
-    { 0x897, 0x897, "Mn" }, { 0xcf3, 0xcf3, "Mc" }, { 0xece, 0xece, "Mn" },
-    { 0x1b4e, 0x1b4f, "Po" }, { 0x1b7f, 0x1b7f, "Po" }, { 0x1c89, 0x1c89, "Lu" },
-    { 0x1c8a, 0x1c8a, "Ll" }, { 0x2427, 0x2429, "So" }, { 0x2ffc, 0x2fff, "So" },
-    { 0x31e4, 0x31e5, "So" }, { 0x31ef, 0x31ef, "So" }, { 0xa7cb, 0xa7cc, "Lu" },
-    { 0xa7cd, 0xa7cd, "Ll" }, { 0xa7da, 0xa7da, "Lu" }, { 0xa7db, 0xa7db, "Ll" },
-    { 0xa7dc, 0xa7dc, "Lu" }, { 0x105c0, 0x105f3, "Lo" }, { 0x10d40, 0x10d49, "Nd" },
+    { 0x897, 0x897, "Mn" },     { 0xcf3, 0xcf3, "Mc" },     { 0xece, 0xece, "Mn" },
+    { 0x1b4e, 0x1b4f, "Po" },   { 0x1b7f, 0x1b7f, "Po" },   { 0x1c89, 0x1c89, "Lu" },
+    { 0x1c8a, 0x1c8a, "Ll" },   { 0x2427, 0x2429, "So" },   { 0x2ffc, 0x2fff, "So" },
+    { 0x31e4, 0x31e5, "So" },   { 0x31ef, 0x31ef, "So" },   { 0xa7cb, 0xa7cc, "Lu" },
+    { 0xa7cd, 0xa7cd, "Ll" },   { 0xa7da, 0xa7da, "Lu" },   { 0xa7db, 0xa7db, "Ll" },
+    { 0xa7dc, 0xa7dc, "Lu" },   { 0x105c0, 0x105f3, "Lo" }, { 0x10d40, 0x10d49, "Nd" },
     { 0x10d4a, 0x10d4d, "Lo" }, { 0x10d4e, 0x10d4e, "Lm" }, { 0x10d4f, 0x10d4f, "Lo" },
     { 0x10d50, 0x10d65, "Lu" }, { 0x10d69, 0x10d6d, "Mn" }, { 0x10d6e, 0x10d6e, "Pd" },
     { 0x10d6f, 0x10d6f, "Lm" }, { 0x10d70, 0x10d85, "Ll" }, { 0x10d8e, 0x10d8f, "Sm" },

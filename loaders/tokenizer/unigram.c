@@ -1,8 +1,9 @@
 /* Unigram (Kudo 2018): the segmentation of greatest total score, by Viterbi over byte positions.
  *
- *   best[e] = max over pieces s..e of best[s] + score, replaced only by a strictly greater one, starts ascending, lengths
- *   ascending; where no piece is a single character, an unknown edge of that character at min_score - 10. Neighbouring unknown
- *   characters are joined; the joined text becomes byte tokens if the model falls back to bytes, else the unknown token.
+ *   best[e] = max over pieces s..e of best[s] + score, replaced only by a strictly greater one,
+ * starts ascending, lengths ascending; where no piece is a single character, an unknown edge of
+ * that character at min_score - 10. Neighbouring unknown characters are joined; the joined text
+ * becomes byte tokens if the model falls back to bytes, else the unknown token.
  *
  * tokenizer.json adds in double, SentencePiece in float. */
 #include "loaders/tokenizer/internal.h"
@@ -13,22 +14,25 @@ struct node {
     uint32_t id;   /* RWK_TOKEN_NONE: unknown */
 };
 
-static void relax(struct node *nodes, size_t from, size_t to, double score, bool narrow, uint32_t id)
+static void relax(struct node *nodes, size_t from, size_t to, double score, bool narrow,
+                  uint32_t id)
 {
     score = narrow ? (double)((float)nodes[from].score + (float)score) : nodes[from].score + score;
     if (nodes[to].from == UINT32_MAX || score > nodes[to].score)
-        nodes[to] = (struct node){ score, (uint32_t)from, id };
+        nodes[to] = (struct node) { score, (uint32_t)from, id };
 }
 
-static void forward(const struct rwk_tokenizer *t, const char *text, size_t size, struct node *nodes)
+static void forward(const struct rwk_tokenizer *t, const char *text, size_t size,
+                    struct node *nodes)
 {
     for (size_t i = 0; i <= size; i++)
-        nodes[i] = (struct node){ 0, UINT32_MAX, 0 };
+        nodes[i] = (struct node) { 0, UINT32_MAX, 0 };
     for (size_t s = 0; s < size;) {
         uint32_t code, node = 0;
         size_t n = rwk_utf8_next(text + s, &code);
         bool single = false;
-        for (size_t e = s; e < size && (node = rwk_trie_step(&t->pieces, node, (unsigned char)text[e])); e++) {
+        for (size_t e = s;
+             e < size && (node = rwk_trie_step(&t->pieces, node, (unsigned char)text[e])); e++) {
             uint32_t id = rwk_trie_value(&t->pieces, node);
             if (id == RWK_TOKEN_NONE)
                 continue;
@@ -41,7 +45,8 @@ static void forward(const struct rwk_tokenizer *t, const char *text, size_t size
     }
 }
 
-static enum rwk_status put_unknown(struct rwk_work *work, const char *text, size_t begin, size_t end)
+static enum rwk_status put_unknown(struct rwk_work *work, const char *text, size_t begin,
+                                   size_t end)
 {
     const struct rwk_tokenizer *t = work->t;
     bool bytes = t->byte_fallback;

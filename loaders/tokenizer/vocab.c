@@ -1,4 +1,5 @@
-/* Vocabulary, merges, added tokens and step lists while a tokenizer is loaded, and looking things up afterwards. */
+/* Vocabulary, merges, added tokens and step lists while a tokenizer is loaded, and looking things
+ * up afterwards. */
 #include "loaders/tokenizer/internal.h"
 
 #include "loaders/grow.h"
@@ -20,7 +21,8 @@ enum rwk_status rwk_vocab_init(struct rwk_tokenizer *t, uint32_t n_entries, stru
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_vocab_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size, struct rwk_error *error)
+enum rwk_status rwk_vocab_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size,
+                              struct rwk_error *error)
 {
     enum rwk_status status = rwk_entry_put(t, id, text, size, error);
     uint32_t *known = status ? NULL : rwk_names_put(&t->vocab, t->entries[id].text, size, id);
@@ -31,7 +33,8 @@ enum rwk_status rwk_vocab_put(struct rwk_tokenizer *t, uint32_t id, const char *
     return status;
 }
 
-enum rwk_status rwk_entry_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size, struct rwk_error *error)
+enum rwk_status rwk_entry_put(struct rwk_tokenizer *t, uint32_t id, const char *text, size_t size,
+                              struct rwk_error *error)
 {
     if (size > INT32_MAX)
         return rwk_fail(error, RWK_STATUS_FORMAT, NULL, "a piece of the vocabulary is too long");
@@ -43,7 +46,7 @@ enum rwk_status rwk_entry_put(struct rwk_tokenizer *t, uint32_t id, const char *
     char *copy = rwk_arena_string(&t->arena, text, size);
     if (!copy)
         return rwk_fail_nomem(error, size);
-    t->entries[id] = (struct rwk_entry){ .text = copy, .size = (uint32_t)size, .exists = true };
+    t->entries[id] = (struct rwk_entry) { .text = copy, .size = (uint32_t)size, .exists = true };
     return RWK_STATUS_OK;
 }
 
@@ -88,25 +91,28 @@ enum rwk_status rwk_merges_init(struct rwk_tokenizer *t, size_t n, struct rwk_er
     t->n_merge_buckets = 64;
     while (t->n_merge_buckets < 2 * n)
         t->n_merge_buckets *= 2;
-    if (!rwk_size_mul(t->n_merge_buckets, sizeof *t->merges, &bytes) || !(t->merges = rwk_alloc(&t->memory, bytes)))
+    if (!rwk_size_mul(t->n_merge_buckets, sizeof *t->merges, &bytes) ||
+        !(t->merges = rwk_alloc(&t->memory, bytes)))
         return rwk_fail_nomem(error, n * sizeof *t->merges);
     for (size_t i = 0; i < t->n_merge_buckets; i++)
         t->merges[i].rank = UINT32_MAX;
     return RWK_STATUS_OK;
 }
 
-bool rwk_merges_put(struct rwk_tokenizer *t, const char *left, size_t left_size, const char *right, size_t right_size,
-                    uint32_t rank)
+bool rwk_merges_put(struct rwk_tokenizer *t, const char *left, size_t left_size, const char *right,
+                    size_t right_size, uint32_t rank)
 {
     char joined[4096];
     size_t skip = right_size >= t->word_prefix_size && t->word_prefix_size &&
-                  memcmp(right, t->word_prefix, t->word_prefix_size) == 0 ? t->word_prefix_size : 0;
+                          memcmp(right, t->word_prefix, t->word_prefix_size) == 0
+                      ? t->word_prefix_size
+                      : 0;
     if (left_size + right_size > sizeof joined)
         return false;
     memcpy(joined, left, left_size);
     memcpy(joined + left_size, right + skip, right_size - skip);
-    struct rwk_merge m = { rwk_vocab_find(t, left, left_size), rwk_vocab_find(t, right, right_size), rank,
-                           rwk_vocab_find(t, joined, left_size + right_size - skip) };
+    struct rwk_merge m = { rwk_vocab_find(t, left, left_size), rwk_vocab_find(t, right, right_size),
+                           rank, rwk_vocab_find(t, joined, left_size + right_size - skip) };
     if (m.left == RWK_TOKEN_NONE || m.right == RWK_TOKEN_NONE || m.result == RWK_TOKEN_NONE)
         return false;
     size_t at = merge_hash(t, m.left, m.right);
@@ -119,7 +125,8 @@ bool rwk_merges_put(struct rwk_tokenizer *t, const char *left, size_t left_size,
 
 const struct rwk_merge *rwk_merge_find(const struct rwk_tokenizer *t, uint32_t left, uint32_t right)
 {
-    for (size_t at = merge_hash(t, left, right); t->merges[at].rank != UINT32_MAX; at = (at + 1) & (t->n_merge_buckets - 1))
+    for (size_t at = merge_hash(t, left, right); t->merges[at].rank != UINT32_MAX;
+         at = (at + 1) & (t->n_merge_buckets - 1))
         if (t->merges[at].left == left && t->merges[at].right == right)
             return &t->merges[at];
     return NULL;
@@ -127,28 +134,36 @@ const struct rwk_merge *rwk_merge_find(const struct rwk_tokenizer *t, uint32_t l
 
 /* ---- added tokens ---- */
 
-enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *token, struct rwk_error *error)
+enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *token,
+                              struct rwk_error *error)
 {
     if (token->size == 0)
         return RWK_STATUS_OK;
-    struct rwk_added *grown = rwk_grow(&t->memory, t->added, t->n_added, &t->added_capacity, sizeof *grown);
+    struct rwk_added *grown =
+        rwk_grow(&t->memory, t->added, t->n_added, &t->added_capacity, sizeof *grown);
     if (!grown)
         return rwk_fail_nomem(error, (t->n_added + 1) * sizeof *grown);
     t->added = grown;
     struct rwk_added *a = &t->added[t->n_added];
     for (size_t i = 0; i < t->n_added; i++) /* given again: the flags change */
-        a = t->added[i].size == token->size && memcmp(t->added[i].text, token->text, token->size) == 0 ? &t->added[i] : a;
+        a = t->added[i].size == token->size &&
+                    memcmp(t->added[i].text, token->text, token->size) == 0
+                ? &t->added[i]
+                : a;
     bool again = a != &t->added[t->n_added];
     *a = *token;
     if (!(a->text = rwk_arena_string(&t->arena, token->text, token->size)))
         return rwk_fail_nomem(error, token->size);
     uint32_t known = rwk_vocab_find(t, token->text, token->size);
-    uint32_t *named = rwk_names_put(&t->added_names, a->text, a->size, known == RWK_TOKEN_NONE ? a->id : known);
+    uint32_t *named =
+        rwk_names_put(&t->added_names, a->text, a->size, known == RWK_TOKEN_NONE ? a->id : known);
     if (!named)
         return rwk_fail_nomem(error, a->size);
-    a->id = *named; /* the vocabulary's id counts, whatever the file says; then the first that was given */
+    a->id = *named; /* the vocabulary's id counts, whatever the file says; then the first that was
+                       given */
     if (a->id > t->n_entries + 1000000u)
-        return rwk_fail(error, RWK_STATUS_FORMAT, NULL, "the added token \"%.60s\" has an impossible id", a->text);
+        return rwk_fail(error, RWK_STATUS_FORMAT, NULL,
+                        "the added token \"%.60s\" has an impossible id", a->text);
     if (a->id >= t->n_entries || !t->entries[a->id].exists) {
         enum rwk_status status = rwk_entry_put(t, a->id, token->text, token->size, error);
         if (status)
@@ -161,8 +176,8 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
 }
 
 /* Those that are normalized are searched for in their normalized spelling. */
-static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *matcher, uint32_t index,
-                                   struct rwk_error *error)
+static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *matcher,
+                                   uint32_t index, struct rwk_error *error)
 {
     struct rwk_added *a = &t->added[index];
     struct rwk_text text = { .data = a->text, .size = a->size };
@@ -170,9 +185,11 @@ static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *
     if (a->normalized && !a->verbatim)
         status = rwk_normalize(t, matcher, &t->memory, &text, error);
     if (!status && text.size &&
-        !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.data, text.size, index))
+        !rwk_trie_insert(a->normalized ? &t->normalized_trie : &t->raw_trie, text.data, text.size,
+                         index))
         status = rwk_fail_nomem(error, text.size);
-    if (!status && text.data != a->text && (text.size != a->size || memcmp(text.data, a->text, a->size) != 0)) {
+    if (!status && text.data != a->text &&
+        (text.size != a->size || memcmp(text.data, a->text, a->size) != 0)) {
         a->decoded = rwk_arena_string(&t->arena, text.data, text.size);
         a->decoded_size = (uint32_t)text.size;
         t->entries[a->id].respelled = true;
@@ -187,7 +204,8 @@ enum rwk_status rwk_tokenizer_finish(struct rwk_tokenizer *t, struct rwk_error *
 {
     struct rwk_matcher matcher = { .memory = &t->memory };
     enum rwk_status status = RWK_STATUS_OK;
-    for (size_t i = t->n_added; i > 0 && !status; i--) /* of two with one spelling the first counts */
+    for (size_t i = t->n_added; i > 0 && !status;
+         i--) /* of two with one spelling the first counts */
         status = place_added(t, &matcher, (uint32_t)i - 1, error);
     rwk_matcher_finish(&matcher);
     t->n_split_steps = t->splitter.n;
@@ -201,9 +219,11 @@ enum rwk_status rwk_tokenizer_finish(struct rwk_tokenizer *t, struct rwk_error *
 
 /* ---- steps ---- */
 
-enum rwk_status rwk_steps_add(struct rwk_tokenizer *t, struct rwk_steps *steps, struct rwk_step step, struct rwk_error *error)
+enum rwk_status rwk_steps_add(struct rwk_tokenizer *t, struct rwk_steps *steps,
+                              struct rwk_step step, struct rwk_error *error)
 {
-    struct rwk_step *items = rwk_grow(&t->memory, steps->items, steps->n, &steps->capacity, sizeof *items);
+    struct rwk_step *items =
+        rwk_grow(&t->memory, steps->items, steps->n, &steps->capacity, sizeof *items);
     if (!items) {
         rwk_pattern_free(step.pattern);
         return rwk_fail_nomem(error, (steps->n + 1) * sizeof *items);
@@ -213,9 +233,11 @@ enum rwk_status rwk_steps_add(struct rwk_tokenizer *t, struct rwk_steps *steps, 
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step step, struct rwk_error *error)
+enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step step,
+                                struct rwk_error *error)
 {
-    struct rwk_decode_step *steps = rwk_realloc(&t->memory, t->decoder, (t->n_decoder + 1) * sizeof *steps);
+    struct rwk_decode_step *steps =
+        rwk_realloc(&t->memory, t->decoder, (t->n_decoder + 1) * sizeof *steps);
     if (!steps) {
         rwk_pattern_free(step.pattern);
         return rwk_fail_nomem(error, (t->n_decoder + 1) * sizeof *steps);
@@ -226,13 +248,16 @@ enum rwk_status rwk_decoder_add(struct rwk_tokenizer *t, struct rwk_decode_step 
     return RWK_STATUS_OK;
 }
 
-/* ---- the byte-level alphabet of GPT-2: printable Latin-1 for itself, the rest from U+0100 on ---- */
+/* ---- the byte-level alphabet of GPT-2: printable Latin-1 for itself, the rest from U+0100 on ----
+ */
 
 #define R(a) a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7
 const uint16_t rwk_byte_to_code[256] = {
-    R(256), R(264), R(272), R(280), 288, 33, 34, 35, 36, 37, 38, 39, R(40), R(48), R(56), R(64), R(72), R(80), R(88), R(96),
-    R(104), R(112), 120, 121, 122, 123, 124, 125, 126, 289, R(290), R(298), R(306), R(314), 322, 161, 162, 163, 164, 165, 166,
-    167, 168, 169, 170, 171, 172, 323, 174, 175, R(176), R(184), R(192), R(200), R(208), R(216), R(224), R(232), R(240), R(248),
+    R(256), R(264), R(272), R(280), 288,    33,     34,     35,     36,     37,     38,     39,
+    R(40),  R(48),  R(56),  R(64),  R(72),  R(80),  R(88),  R(96),  R(104), R(112), 120,    121,
+    122,    123,    124,    125,    126,    289,    R(290), R(298), R(306), R(314), 322,    161,
+    162,    163,    164,    165,    166,    167,    168,    169,    170,    171,    172,    323,
+    174,    175,    R(176), R(184), R(192), R(200), R(208), R(216), R(224), R(232), R(240), R(248),
 };
 #undef R
 
@@ -250,18 +275,21 @@ int rwk_code_to_byte(uint32_t code)
 const char rwk_gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-enum rwk_status rwk_add_byte_level(struct rwk_tokenizer *t, bool prefix_space, bool use_regex, const char *file,
-                                   struct rwk_error *error)
+enum rwk_status rwk_add_byte_level(struct rwk_tokenizer *t, bool prefix_space, bool use_regex,
+                                   const char *file, struct rwk_error *error)
 {
     enum rwk_status status = RWK_STATUS_OK;
     struct rwk_step split = { .kind = RWK_STEP_SPLIT, .option = RWK_ISOLATED };
     if (prefix_space)
-        status = rwk_steps_add(t, &t->splitter, (struct rwk_step){ .kind = RWK_STEP_PREFIX_SPACE }, error);
+        status = rwk_steps_add(t, &t->splitter, (struct rwk_step) { .kind = RWK_STEP_PREFIX_SPACE },
+                               error);
     if (!status && use_regex) {
-        status = rwk_pattern_compile(&split.pattern, rwk_gpt2_pattern, strlen(rwk_gpt2_pattern), false, &t->memory, file,
-                                     error);
+        status = rwk_pattern_compile(&split.pattern, rwk_gpt2_pattern, strlen(rwk_gpt2_pattern),
+                                     false, &t->memory, file, error);
         if (!status)
             status = rwk_steps_add(t, &t->splitter, split, error);
     }
-    return status ? status : rwk_steps_add(t, &t->splitter, (struct rwk_step){ .kind = RWK_STEP_MAP_BYTES }, error);
+    return status ? status
+                  : rwk_steps_add(t, &t->splitter, (struct rwk_step) { .kind = RWK_STEP_MAP_BYTES },
+                                  error);
 }

@@ -1,19 +1,31 @@
-/* Any bytes as text, and as ids, for the tokenizers of the tests and for one that has many steps. The first byte chooses. */
+/* Any bytes as text, and as ids, for the tokenizers of the tests and for one that has many steps.
+ * The first byte chooses. */
 #include "tokenizer_use.h"
 
 static const char many_steps[] =
-    "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true,\"lstrip\":true,\"rstrip\":true},"
-    "{\"id\":10,\"content\":\"ab\",\"single_word\":true,\"normalized\":true}],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
-    "{\"type\":\"NFKC\"},{\"type\":\"Lowercase\"},{\"type\":\"Nmt\"},{\"type\":\"StripAccents\"},{\"type\":\"Replace\",\"pattern\":"
-    "{\"Regex\":\"\\\\s+|$\"},\"content\":\" \"},{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false}]},"
-    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"UnicodeScripts\"},{\"type\":\"Punctuation\",\"behavior\":"
-    "\"MergedWithNext\"},{\"type\":\"Digits\",\"individual_digits\":false},{\"type\":\"Metaspace\",\"replacement\":\"_\","
-    "\"prepend_scheme\":\"first\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":true}]},\"post_processor\":{\"type\":\"ByteLevel\"},"
-    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},{\"type\":\"CTC\",\"pad_token\":\"a\","
-    "\"word_delimiter_token\":\"b\"}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"vocab\":{\"a\":0,\"b\":1,"
-    "\"c\":2,\"ab\":3,\"abc\":4,\"u\":5,\"_\":6,\"_a\":7,\"aa\":8},\"merges\":[[\"a\",\"b\"],[\"ab\",\"c\"],[\"_\",\"a\"],[\"a\",\"a\"]]}}";
+    "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true,"
+    "\"lstrip\":true,\"rstrip\":true},"
+    "{\"id\":10,\"content\":\"ab\",\"single_word\":true,\"normalized\":true}],\"normalizer\":{"
+    "\"type\":\"Sequence\",\"normalizers\":["
+    "{\"type\":\"NFKC\"},{\"type\":\"Lowercase\"},{\"type\":\"Nmt\"},{\"type\":\"StripAccents\"},{"
+    "\"type\":\"Replace\",\"pattern\":"
+    "{\"Regex\":\"\\\\s+|$\"},\"content\":\" "
+    "\"},{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false}]},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"UnicodeScripts\"},{"
+    "\"type\":\"Punctuation\",\"behavior\":"
+    "\"MergedWithNext\"},{\"type\":\"Digits\",\"individual_digits\":false},{\"type\":\"Metaspace\","
+    "\"replacement\":\"_\","
+    "\"prepend_scheme\":\"first\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":true}]},\"post_"
+    "processor\":{\"type\":\"ByteLevel\"},"
+    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},{\"type\":\"CTC\","
+    "\"pad_token\":\"a\","
+    "\"word_delimiter_token\":\"b\"}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_"
+    "unk\":true,\"vocab\":{\"a\":0,\"b\":1,"
+    "\"c\":2,\"ab\":3,\"abc\":4,\"u\":5,\"_\":6,\"_a\":7,\"aa\":8},\"merges\":[[\"a\",\"b\"],["
+    "\"ab\",\"c\"],[\"_\",\"a\"],[\"a\",\"a\"]]}}";
 
-static const char *const names[] = { "bloom-style", "unigram-metaspace", "spm-bpe-small", "spm-unigram-small" };
+static const char *const names[] = { "bloom-style", "unigram-metaspace", "spm-bpe-small",
+                                     "spm-unigram-small" };
 enum { N_NAMES = sizeof names / sizeof *names };
 
 static struct rwk_tokenizer *tokenizers[N_NAMES + 1];
@@ -35,7 +47,8 @@ static void open_all(void)
         REQUIRE(rwk_tokenizer_open(&tokenizers[i], path, NULL, NULL) == RWK_STATUS_OK);
     }
     fuzz_write("tokenizer.json", many_steps, sizeof many_steps - 1);
-    REQUIRE(rwk_tokenizer_open(&tokenizers[N_NAMES], fuzz_path("tokenizer.json"), NULL, NULL) == RWK_STATUS_OK);
+    REQUIRE(rwk_tokenizer_open(&tokenizers[N_NAMES], fuzz_path("tokenizer.json"), NULL, NULL) ==
+            RWK_STATUS_OK);
     REQUIRE(atexit(close_all) == 0);
 }
 

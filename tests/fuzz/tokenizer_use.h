@@ -1,5 +1,5 @@
-/* What every tokenizer that opens must do, whatever is in its files: encode with and without offsets alike, decode what it
- * encoded to valid UTF-8, and stream what it decodes. */
+/* What every tokenizer that opens must do, whatever is in its files: encode with and without
+ * offsets alike, decode what it encoded to valid UTF-8, and stream what it decodes. */
 #ifndef RWK_FUZZ_TOKENIZER_USE_H
 #define RWK_FUZZ_TOKENIZER_USE_H
 
@@ -18,7 +18,8 @@ static inline void require_utf8(const char *text, size_t size)
     REQUIRE(rwk_utf8_all(text, size));
 }
 
-/* What the stream gives out together is the whole decoding where the decoder only ever appends; always whole characters. */
+/* What the stream gives out together is the whole decoding where the decoder only ever appends;
+ * always whole characters. */
 static inline void use_stream(struct rwk_tokenizer *t, const uint32_t *ids, size_t n)
 {
     struct rwk_stream *stream = NULL;
@@ -45,14 +46,20 @@ static inline void use_text(struct rwk_tokenizer *t, const char *text, size_t si
     uint32_t *ids = malloc((n + 1) * sizeof *ids), *plain = malloc((n + 1) * sizeof *plain);
     struct rwk_span *spans = malloc((n + 1) * sizeof *spans);
     REQUIRE(ids && plain && spans);
-    REQUIRE(rwk_tokenizer_encode(t, text, size, flags, plain, n, NULL, &again, NULL) == RWK_STATUS_OK && again == n);
-    REQUIRE(rwk_tokenizer_encode(t, text, size, flags, ids, n, spans, &again, NULL) == RWK_STATUS_OK && again == n);
+    REQUIRE(rwk_tokenizer_encode(t, text, size, flags, plain, n, NULL, &again, NULL) ==
+                RWK_STATUS_OK &&
+            again == n);
+    REQUIRE(rwk_tokenizer_encode(t, text, size, flags, ids, n, spans, &again, NULL) ==
+                RWK_STATUS_OK &&
+            again == n);
     REQUIRE(n == 0 || memcmp(ids, plain, n * sizeof *ids) == 0);
     for (size_t i = 0; i < n; i++)
-        REQUIRE(ids[i] < rwk_tokenizer_n_tokens(t) && spans[i].begin <= spans[i].end && spans[i].end <= size);
+        REQUIRE(ids[i] < rwk_tokenizer_n_tokens(t) && spans[i].begin <= spans[i].end &&
+                spans[i].end <= size);
     if (rwk_tokenizer_decode(t, ids, n, 0, NULL, 0, &n_text, NULL) == RWK_STATUS_OK) {
         char *decoded = malloc(n_text + 1);
-        REQUIRE(decoded && rwk_tokenizer_decode(t, ids, n, 0, decoded, n_text, &again, NULL) == RWK_STATUS_OK);
+        REQUIRE(decoded &&
+                rwk_tokenizer_decode(t, ids, n, 0, decoded, n_text, &again, NULL) == RWK_STATUS_OK);
         REQUIRE(again == n_text);
         require_utf8(decoded, n_text);
         free(decoded);
@@ -66,11 +73,14 @@ static inline void use_text(struct rwk_tokenizer *t, const char *text, size_t si
 static inline void use_tokenizer(struct rwk_tokenizer *t)
 {
     static const char *const texts[] = {
-        "Hello world, don't panic: 3.14 <s> \n\n x  y", "e\xcc\x81\xc3\xa9\xef\xac\x81 \xed\x95\x9c\xe2\x96\x81 \xf0\x9f\x99\x82 \xff\xe2\x96",
-        "ab ab abc\t##ing </s><unk> 1234567", "",
+        "Hello world, don't panic: 3.14 <s> \n\n x  y",
+        "e\xcc\x81\xc3\xa9\xef\xac\x81 \xed\x95\x9c\xe2\x96\x81 \xf0\x9f\x99\x82 \xff\xe2\x96",
+        "ab ab abc\t##ing </s><unk> 1234567",
+        "",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        use_text(t, texts[i], strlen(texts[i]), i % 2 ? RWK_ENCODE_PLAIN_SPECIAL : RWK_ENCODE_ADD_SPECIAL);
+        use_text(t, texts[i], strlen(texts[i]),
+                 i % 2 ? RWK_ENCODE_PLAIN_SPECIAL : RWK_ENCODE_ADD_SPECIAL);
     uint32_t n = rwk_tokenizer_n_tokens(t) < 300 ? rwk_tokenizer_n_tokens(t) : 300, ids[300];
     for (uint32_t i = 0; i < n; i++) {
         struct rwk_piece piece;
@@ -100,7 +110,8 @@ static inline void fuzz_write(const char *name, const void *data, size_t size)
 
 static inline void fuzz_clean_up(void)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model" };
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt",
+                                         "tokenizer.model" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         remove(fuzz_path(names[i]));
     rmdir(fuzz_directory);
