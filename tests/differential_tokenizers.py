@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the tokenizer with the Python packages `tokenizers` and `sentencepiece` on random strings.
+"""Compares the tokenizer with the Python packages `tokenizers` and `sentencepiece`.
 
     differential_tokenizers.py LIBRARY [--strings N] [--seed N] DIRECTORY ...
     differential_tokenizers.py LIBRARY --variants N [--strings N]
 
-LIBRARY is libropewalk.so or libropewalk-tokenizer.so. Compared are ids (with and without what the
-post-processor adds), offsets, decoded text (with and without special tokens) and the stream decoder.
+LIBRARY is libropewalk.so; strings are random. Compared are ids (with and without what the
+post-processor adds), offsets, decoded text (with and without special tokens), and the stream decoder
+with the decoded text.
 --variants makes N tokenizer.json files at random from every normalizer, pre-tokenizer, model,
 decoder and post-processor, instead of reading directories.
 
@@ -13,6 +14,7 @@ A difference in a string that holds characters unassigned in Unicode 14 is count
 characters are classed by the Unicode version of each library. So is one with characters newer than
 Unicode 3.2 where the reference has tables of its own (scripts, accents, normal forms).
 """
+
 import argparse
 import json
 import os
@@ -28,29 +30,97 @@ from ropewalk_tokenizer import Ropewalk
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-PLAIN = "the quick brown fox don't I'll we've 3.14 1,000,000 x=y+1; for(int i=0;) naïve Straße".split()
-SPACES = " \t\n\r\x0b\x0c\x85\xa0\u1680\u2000\u2003\u2009\u200a\u2028\u2029\u202f\u205f\u3000\u180e\u200b\ufeff"
-CONTROLS = "".join(map(chr, range(32))) + "\x7f\x80\x8f\x9f\xad\u200c\u200d\u200e\u2060\u2066\ufffd\ufffe\uffff"
-MARKS = "\u0300\u0301\u0307\u0308\u0323\u0327\u0345\u05b0\u0651\u093c\u093f\u0bbe\u0e33\u1ab0\u20dd\u3099\ufe0f\U0001d165"
-SCRIPTS = [(0x41, 0x5a), (0x61, 0x7a), (0xc0, 0x17f), (0x370, 0x3ff), (0x400, 0x4ff), (0x5d0, 0x5ea), (0x620, 0x64a),
-           (0x904, 0x939), (0xe01, 0xe30), (0x1100, 0x11ff), (0x1e00, 0x1eff), (0x1f00, 0x1fff), (0x2150, 0x218b),
-           (0x2460, 0x24ff), (0x3041, 0x30ff), (0x4e00, 0x4eff), (0xac00, 0xacff), (0xf900, 0xfaff), (0xfb00, 0xfb4f),
-           (0xff01, 0xffee), (0x1d400, 0x1d7ff), (0x1f1e6, 0x1f1ff), (0x1f300, 0x1f64f), (0x20000, 0x200ff)]
-SEQUENCES = ["👩‍👩‍👧‍👦", "🇩🇪", "e\u0301", "A\u030a", "\u1112\u1161\u11ab", "ﬁ", "½", "ǆ", "İ", "ß", "ſ", "'S", "'ſ", "▁", "▁▁",
-             "\r\n", "Ġ", "Ċ", "##", "</w>", "<0x41>", "\u0958", "\u2126", "\u212b", "\u1e9b\u0323", "ｶﾞ", "①", "㍿"]
+PLAIN = (
+    "the quick brown fox don't I'll we've 3.14 1,000,000 x=y+1; for(int i=0;) naïve Straße".split()
+)
+SPACES = " \t\n\r\x0b\x0c\x85\xa0\u1680\u2000\u2003\u2009\u200a"
+SPACES += "\u2028\u2029\u202f\u205f\u3000\u180e\u200b\ufeff"
+CONTROLS = (
+    "".join(map(chr, range(32)))
+    + "\x7f\x80\x8f\x9f\xad\u200c\u200d\u200e\u2060\u2066\ufffd\ufffe\uffff"
+)
+MARKS = "\u0300\u0301\u0307\u0308\u0323\u0327\u0345\u05b0\u0651"
+MARKS += "\u093c\u093f\u0bbe\u0e33\u1ab0\u20dd\u3099\ufe0f\U0001d165"
+SCRIPTS = [
+    (0x41, 0x5A),
+    (0x61, 0x7A),
+    (0xC0, 0x17F),
+    (0x370, 0x3FF),
+    (0x400, 0x4FF),
+    (0x5D0, 0x5EA),
+    (0x620, 0x64A),
+    (0x904, 0x939),
+    (0xE01, 0xE30),
+    (0x1100, 0x11FF),
+    (0x1E00, 0x1EFF),
+    (0x1F00, 0x1FFF),
+    (0x2150, 0x218B),
+    (0x2460, 0x24FF),
+    (0x3041, 0x30FF),
+    (0x4E00, 0x4EFF),
+    (0xAC00, 0xACFF),
+    (0xF900, 0xFAFF),
+    (0xFB00, 0xFB4F),
+    (0xFF01, 0xFFEE),
+    (0x1D400, 0x1D7FF),
+    (0x1F1E6, 0x1F1FF),
+    (0x1F300, 0x1F64F),
+    (0x20000, 0x200FF),
+]
+SEQUENCES = [
+    "👩‍👩‍👧‍👦",
+    "🇩🇪",
+    "e\u0301",
+    "A\u030a",
+    "\u1112\u1161\u11ab",
+    "ﬁ",
+    "½",
+    "ǆ",
+    "İ",
+    "ß",
+    "ſ",
+    "'S",
+    "'ſ",
+    "▁",
+    "▁▁",
+    "\r\n",
+    "Ġ",
+    "Ċ",
+    "##",
+    "</w>",
+    "<0x41>",
+    "\u0958",
+    "\u2126",
+    "\u212b",
+    "\u1e9b\u0323",
+    "ｶﾞ",
+    "①",
+    "㍿",
+]
 
 
 def scalar(r):
     while True:
         c = r.randrange(0x110000)
-        if not 0xd800 <= c < 0xe000:
+        if not 0xD800 <= c < 0xE000:
             return chr(c)
 
 
 def look_alike(r, specials):
     token = r.choice(specials)
-    return r.choice([token, token, " " + token + " ", token[:-1], token[1:], token.upper(), token * 2, "x" + token + "y",
-                     token[:len(token) // 2] + " " + token[len(token) // 2:]])
+    return r.choice(
+        [
+            token,
+            token,
+            " " + token + " ",
+            token[:-1],
+            token[1:],
+            token.upper(),
+            token * 2,
+            "x" + token + "y",
+            token[: len(token) // 2] + " " + token[len(token) // 2 :],
+        ]
+    )
 
 
 def random_string(r, specials, words):
@@ -64,11 +134,13 @@ def random_string(r, specials, words):
         elif kind == 2:
             parts.append("".join(r.choice(CONTROLS) for _ in range(r.randrange(1, 3))))
         elif kind == 3:
-            parts.append(r.choice("aeiounAEO") + "".join(r.choice(MARKS) for _ in range(r.randrange(1, 4))))
+            parts.append(
+                r.choice("aeiounAEO") + "".join(r.choice(MARKS) for _ in range(r.randrange(1, 4)))
+            )
         elif kind == 4 and specials:
             parts.append(look_alike(r, specials))
         elif kind == 5:
-            parts.append(r.choice("a x.=-_0 \n▁é한🙂" ) * r.choice([2, 3, 7, 16, 33]))
+            parts.append(r.choice("a x.=-_0 \n▁é한🙂") * r.choice([2, 3, 7, 16, 33]))
         elif kind == 6:
             low, high = r.choice(SCRIPTS)
             parts.append("".join(chr(r.randint(low, high)) for _ in range(r.randrange(1, 7))))
@@ -91,7 +163,11 @@ class HuggingFace:
         self.t = tokenizer
         self.true_offsets = tokenizer_variants.true_offsets(description)
         self.streamable = tokenizer_variants.streamable(description)
-        self.database = unicodedata.ucd_3_2_0 if tokenizer_variants.knows_older_unicode(description) else unicodedata
+        self.database = (
+            unicodedata.ucd_3_2_0
+            if tokenizer_variants.knows_older_unicode(description)
+            else unicodedata
+        )
         self.specials = [a.content for a in tokenizer.get_added_tokens_decoder().values()]
 
     def encode(self, text, special):
@@ -107,9 +183,13 @@ class SentencePiece:
 
     def __init__(self, path):
         import sentencepiece
+
         self.t = sentencepiece.SentencePieceProcessor(model_file=path)
-        self.specials = [self.t.id_to_piece(i) for i in range(min(300, self.t.get_piece_size()))
-                         if self.t.is_control(i) or self.t.is_unknown(i)] + ["<0x0A>", "<0xE4>"]
+        self.specials = [
+            self.t.id_to_piece(i)
+            for i in range(min(300, self.t.get_piece_size()))
+            if self.t.is_control(i) or self.t.is_unknown(i)
+        ] + ["<0x0A>", "<0xE4>"]
 
     def encode(self, text, special):
         return self.t.encode(text), None
@@ -120,6 +200,7 @@ class SentencePiece:
 
 def reference_of(directory):
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
     path = os.path.join(directory, "tokenizer.json")
     if os.path.exists(path):
         with open(path) as f:
@@ -219,12 +300,18 @@ def main():
     for directory in o.directories:
         name = os.path.basename(directory.rstrip("/"))
         ours = Ropewalk(o.library, directory)
-        counts, apart = compare(name, reference_of(directory), ours, o.strings, o.seed, PLAIN, o.show)
-        print(f"{name}: {o.strings} strings, differences {counts or 'none'}, {apart} only with newer characters",
-              flush=True)
+        counts, apart = compare(
+            name, reference_of(directory), ours, o.strings, o.seed, PLAIN, o.show
+        )
+        print(
+            f"{name}: {o.strings} strings, differences {counts or 'none'}, "
+            f"{apart} only with newer characters",
+            flush=True,
+        )
         total += sum(counts.values())
         versions += apart
     from tokenizers import Tokenizer
+
     for i in range(o.variants):
         r = random.Random(o.seed * 1000003 + i)
         description = tokenizer_variants.make(r)
@@ -249,7 +336,9 @@ def main():
                 refused += 1
                 print(f"variant {i} is refused: {e}: {summary}")
                 continue
-            counts, apart = compare(f"variant {i}", reference, ours, o.strings, i, tokenizer_variants.WORDS, o.show)
+            counts, apart = compare(
+                f"variant {i}", reference, ours, o.strings, i, tokenizer_variants.WORDS, o.show
+            )
             if counts:
                 print(f"variant {i}: {counts}: {summary}", flush=True)
             total += sum(counts.values())

@@ -115,8 +115,7 @@ enum rwk_step_kind {
     RWK_STEP_PREPEND,     /* content, unless the text is empty; option 1: even then */
     RWK_STEP_MAP_BYTES,   /* byte-level alphabet; also a splitting step */
     RWK_STEP_CHARSMAP,    /* a precompiled map as SentencePiece applies it: the longest prefix */
-    RWK_STEP_PRECOMPILED, /* the same map as tokenizer.json has it: whole graphemes, then characters
-                           */
+    RWK_STEP_PRECOMPILED, /* the same map as tokenizer.json has it: graphemes, then characters */
     RWK_STEP_NMT,
     RWK_STEP_BERT_CLEAN,
     RWK_STEP_BERT_CHINESE,

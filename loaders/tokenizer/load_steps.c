@@ -226,142 +226,23 @@ static enum rwk_status read_metaspace(const struct loader *l, const struct rwk_n
  * know belong to the run before them, and Japanese is one script. */
 static enum rwk_status add_scripts(const struct loader *l)
 {
-    static const char *const scripts[] = {
-        "Adlam",
-        "Ahom",
-        "Anatolian_Hieroglyphs",
-        "Arabic",
-        "Armenian",
-        "Avestan",
-        "Balinese",
-        "Bamum",
-        "Bassa_Vah",
-        "Batak",
-        "Bengali",
-        "Bhaiksuki",
-        "Bopomofo",
-        "Brahmi",
-        "Braille",
-        "Buginese",
-        "Buhid",
-        "Canadian_Aboriginal",
-        "Carian",
-        "Caucasian_Albanian",
-        "Chakma",
-        "Cham",
-        "Cherokee",
-        "Common",
-        "Coptic",
-        "Cuneiform",
-        "Cypriot",
-        "Cyrillic",
-        "Deseret",
-        "Devanagari",
-        "Duployan",
-        "Egyptian_Hieroglyphs",
-        "Elbasan",
-        "Ethiopic",
-        "Georgian",
-        "Glagolitic",
-        "Gothic",
-        "Grantha",
-        "Greek",
-        "Gujarati",
-        "Gurmukhi",
-        "Hangul",
-        "Hanunoo",
-        "Hatran",
-        "Hebrew",
-        "Imperial_Aramaic",
-        "Inherited",
-        "Inscriptional_Pahlavi",
-        "Inscriptional_Parthian",
-        "Javanese",
-        "Kaithi",
-        "Kannada",
-        "Kayah_Li",
-        "Kharoshthi",
-        "Khmer",
-        "Khojki",
-        "Khudawadi",
-        "Lao",
-        "Latin",
-        "Lepcha",
-        "Limbu",
-        "Linear_A",
-        "Linear_B",
-        "Lisu",
-        "Lycian",
-        "Lydian",
-        "Mahajani",
-        "Malayalam",
-        "Mandaic",
-        "Manichaean",
-        "Marchen",
-        "Meetei_Mayek",
-        "Mende_Kikakui",
-        "Meroitic_Cursive",
-        "Meroitic_Hieroglyphs",
-        "Miao",
-        "Modi",
-        "Mongolian",
-        "Mro",
-        "Multani",
-        "Myanmar",
-        "Nabataean",
-        "New_Tai_Lue",
-        "Newa",
-        "Nko",
-        "Ogham",
-        "Ol_Chiki",
-        "Old_Hungarian",
-        "Old_Italic",
-        "Old_North_Arabian",
-        "Old_Permic",
-        "Old_Persian",
-        "Old_South_Arabian",
-        "Old_Turkic",
-        "Oriya",
-        "Osage",
-        "Osmanya",
-        "Pahawh_Hmong",
-        "Palmyrene",
-        "Pau_Cin_Hau",
-        "Phags_Pa",
-        "Phoenician",
-        "Psalter_Pahlavi",
-        "Rejang",
-        "Runic",
-        "Samaritan",
-        "Saurashtra",
-        "Sharada",
-        "Shavian",
-        "Siddham",
-        "SignWriting",
-        "Sinhala",
-        "Sora_Sompeng",
-        "Sundanese",
-        "Syloti_Nagri",
-        "Syriac",
-        "Tagalog",
-        "Tagbanwa",
-        "Tai_Le",
-        "Tai_Tham",
-        "Tai_Viet",
-        "Takri",
-        "Tamil",
-        "Tangut",
-        "Telugu",
-        "Thaana",
-        "Thai",
-        "Tibetan",
-        "Tifinagh",
-        "Tirhuta",
-        "Ugaritic",
-        "Vai",
-        "Warang_Citi",
-        "Yi",
-    };
+    static const char scripts[] =
+        "Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah "
+        "Batak Bengali Bhaiksuki Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal "
+        "Carian Caucasian_Albanian Chakma Cham Cherokee Common Coptic Cuneiform Cypriot "
+        "Cyrillic Deseret Devanagari Duployan Egyptian_Hieroglyphs Elbasan Ethiopic Georgian "
+        "Glagolitic Gothic Grantha Greek Gujarati Gurmukhi Hangul Hanunoo Hatran Hebrew "
+        "Imperial_Aramaic Inherited Inscriptional_Pahlavi Inscriptional_Parthian Javanese "
+        "Kaithi Kannada Kayah_Li Kharoshthi Khmer Khojki Khudawadi Lao Latin Lepcha Limbu "
+        "Linear_A Linear_B Lisu Lycian Lydian Mahajani Malayalam Mandaic Manichaean Marchen "
+        "Meetei_Mayek Mende_Kikakui Meroitic_Cursive Meroitic_Hieroglyphs Miao Modi "
+        "Mongolian Mro Multani Myanmar Nabataean New_Tai_Lue Newa Nko Ogham Ol_Chiki "
+        "Old_Hungarian Old_Italic Old_North_Arabian Old_Permic Old_Persian Old_South_Arabian "
+        "Old_Turkic Oriya Osage Osmanya Pahawh_Hmong Palmyrene Pau_Cin_Hau Phags_Pa "
+        "Phoenician Psalter_Pahlavi Rejang Runic Samaritan Saurashtra Sharada Shavian "
+        "Siddham SignWriting Sinhala Sora_Sompeng Sundanese Syloti_Nagri Syriac Tagalog "
+        "Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangut Telugu Thaana Thai Tibetan "
+        "Tifinagh Tirhuta Ugaritic Vai Warang_Citi Yi";
 #define ANY                                                                                        \
     " \\p{sc:Chorasmian}\\p{sc:Cypro_Minoan}\\p{sc:Dives_Akuru}\\p{sc:Dogra}\\p{sc:Elymaic}"       \
     "\\p{sc:Gunjala_Gondi}\\p{sc:Hanifi_Rohingya}\\p{sc:Khitan_Small_Script}\\p{sc:Makasar}"       \
@@ -375,10 +256,12 @@ static enum rwk_status add_scripts(const struct loader *l)
     struct rwk_buffer pattern = { .memory = &l->t->memory };
     char part[128];
     rwk_buffer_append(&pattern, begin, sizeof begin - 1);
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+    for (const char *name = scripts, *end; *name; name = *end ? end + 1 : end) {
+        end = strchrnul(name, ' ');
+        int size = (int)(end - name);
         int n = snprintf(part, sizeof part,
-                         "|(?![ \\x{30fc}])\\p{sc:%s}(?:(?!\\x{30fc})\\p{sc:%s}|(?&any))*",
-                         scripts[i], scripts[i]);
+                         "|(?![ \\x{30fc}])\\p{sc:%.*s}(?:(?!\\x{30fc})\\p{sc:%.*s}|(?&any))*", size,
+                         name, size, name);
         rwk_buffer_append(&pattern, part, (size_t)n);
     }
     rwk_buffer_append(&pattern, "", 1);
