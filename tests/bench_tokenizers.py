@@ -4,8 +4,8 @@
     bench_tokenizers.py LIBRARY TEXT DIRECTORY ...
 
 Prints, for each directory, the best load and encode times (of the processor, not of the clock) of
-both and their ratio; the reference's is the better of `encode` and `encode_batch_fast`. Then ours on
-1 MB of one repeated part, beside half of it, which shows whether time is linear.
+both and their ratio; the reference's is the better of `encode` and `encode_batch_fast`. Then ours
+on 1 MB of one repeated part, beside half of it, which shows whether time is linear.
 """
 
 import ctypes

@@ -5,8 +5,8 @@
     differential_tokenizers.py LIBRARY --variants N [--strings N]
 
 LIBRARY is libropewalk.so; strings are random. Compared are ids (with and without what the
-post-processor adds), offsets, decoded text (with and without special tokens), and the stream decoder
-with the decoded text.
+post-processor adds), offsets, decoded text (with and without special tokens), and the stream
+decoder with the decoded text.
 --variants makes N tokenizer.json files at random from every normalizer, pre-tokenizer, model,
 decoder and post-processor, instead of reading directories.
 

@@ -366,10 +366,8 @@ const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t
         text = t->unk_text;
         *ret_size = t->unk_text_size;
     }
-    for (size_t i = 0; e->respelled && i < t->n_added; i++) {
-        const struct rwk_added *a = &t->added[i];
-        if (a->id != id || !a->decoded)
-            continue;
+    const struct rwk_added *a = e->added_index ? &t->added[e->added_index - 1] : NULL;
+    if (a && a->decoded) {
         text = a->decoded;
         *ret_size = a->decoded_size;
         const uint32_t *same = rwk_names_find(&t->added_names, text, *ret_size);

@@ -33,15 +33,14 @@ static void trim_span(const struct rwk_work *work, struct rwk_span *s, const cha
                       size_t size)
 {
     size_t left = blanks(text, size, false), right = blanks(text, size, true);
-    uint32_t code;
     if (work->t->trim.prefix_space && left == 1 && (work->spans.size == 0 || s->begin == 0))
         left = 0; /* the blank that was put in front */
-    for (; left && s->begin < s->end; left--)
-        s->begin += rwk_utf8_next(work->input + s->begin, &code);
-    s->begin = s->begin < s->end ? s->begin : s->end;
+    for (; left && s->begin < s->end; left--) { /* the input may be broken */
+        size_t n = rwk_utf8_length(work->input + s->begin, s->end - s->begin);
+        s->begin += n ? n : 1;
+    }
     for (; right && s->end > s->begin; right--)
-        s->end = rwk_utf8_back(work->input, s->end);
-    s->end = s->end > s->begin ? s->end : s->begin;
+        s->end = s->begin + rwk_utf8_back(work->input + s->begin, s->end - s->begin);
 }
 
 void rwk_work_put(struct rwk_work *work, uint32_t id, struct rwk_span span, const char *text,
@@ -152,7 +151,7 @@ static enum rwk_status normalize_chunk(struct rwk_work *work, const struct rwk_t
 /* ---- the whole ---- */
 
 /* The input as valid UTF-8: itself, or with one U+FFFD for each maximal broken part. */
-static void take_input(struct rwk_text *to, const char *text, size_t size)
+static bool take_input(struct rwk_text *to, const char *text, size_t size)
 {
     size_t done = 0;
     const struct rwk_text whole = { .data = text, .size = size, .with_spans = to->with_spans };
@@ -167,24 +166,23 @@ static void take_input(struct rwk_text *to, const char *text, size_t size)
         rwk_text_put(to, "\xef\xbf\xbd", 3, (struct rwk_span) { i, i + n });
         done = i + n;
     }
-    if (done)
-        rwk_text_copy(to, &whole, done, size);
-    else
+    if (done == 0) {
         *to = whole;
+        return true;
+    }
+    rwk_text_copy(to, &whole, done, size);
+    return rwk_text_ready(to);
 }
 
 static enum rwk_status encode(struct rwk_work *work, const char *text, size_t size)
 {
     const struct rwk_tokenizer *t = work->t;
     struct rwk_text input;
-    enum rwk_status status = RWK_STATUS_OK;
     rwk_text_init(&input, &work->memory, work->with_spans);
     work->input = text;
-    take_input(&input, size ? text : "", size);
-    if (input.data != text && input.own_bytes.data && !rwk_text_ready(&input))
-        status = rwk_fail_nomem(work->error, size);
-    if (!status)
-        status = rwk_cut_added(work, &t->raw_trie, &input, normalize_chunk);
+    enum rwk_status status = take_input(&input, size ? text : "", size)
+                                 ? rwk_cut_added(work, &t->raw_trie, &input, normalize_chunk)
+                                 : rwk_fail_nomem(work->error, size);
     rwk_text_finish(&input);
     return status;
 }

@@ -155,7 +155,7 @@ struct rwk_entry {
     const char *text;
     uint32_t size;
     bool exists, added, special, byte; /* byte: <0xHH> */
-    bool respelled;                    /* its rwk_added has another decoded text */
+    uint32_t added_index;              /* of its rwk_added, counted from 1; 0: none */
     double score;
 };
 

@@ -205,16 +205,22 @@ static bool make_room(struct rwk_work *work)
 
 /* ---- the model on one piece ---- */
 
-/* The piece in the byte-level alphabet; tokens then speak of the bytes that it was. */
-static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_t size)
+/* Bytes -> work->mapped, in the byte-level alphabet. */
+static void map_bytes(struct rwk_work *work, const char *text, size_t size)
 {
-    size_t at = 0, bytes = 0;
     work->mapped.size = 0;
     for (size_t i = 0; i < size; i++) {
         char out[4];
         rwk_buffer_append(&work->mapped, out,
                           rwk_utf8_put(out, rwk_byte_to_code[(unsigned char)text[i]]));
     }
+}
+
+/* The piece in the byte-level alphabet; tokens then speak of the bytes that it was. */
+static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_t size)
+{
+    size_t at = 0, bytes = 0;
+    map_bytes(work, text, size);
     if (work->mapped.failed)
         return rwk_fail_nomem(work->error, 2 * size);
     enum rwk_status status = rwk_model_run(work, work->mapped.data, work->mapped.size);
@@ -234,22 +240,32 @@ static enum rwk_status run_mapped(struct rwk_work *work, const char *text, size_
     return status;
 }
 
-static void put_tokens(struct rwk_work *work, const struct rwk_text *text, size_t begin,
-                       const struct rwk_token *tokens, size_t n)
+/* A token's spelling, as the reference keeps it: the unknown token of Unigram is spelled as the
+ * text is. */
+static void put_token(struct rwk_work *work, const struct rwk_text *text, size_t begin,
+                      const struct rwk_token *token, bool raw)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct rwk_entry *e = &work->t->entries[tokens[i].id];
-        struct rwk_span span = { 0, 0 };
-        if (work->with_spans)
-            span = rwk_text_span(text, begin + tokens[i].begin, begin + tokens[i].end);
-        bool spelled = tokens[i].id == work->t->unk &&
-                       work->t->model == RWK_MODEL_UNIGRAM; /* as the text, to the reference */
-        if (spelled)
-            rwk_work_put(work, tokens[i].id, span, text->data + begin + tokens[i].begin,
-                         tokens[i].end - tokens[i].begin);
-        else
-            rwk_work_put(work, tokens[i].id, span, e->text, e->size);
+    const struct rwk_entry *e = &work->t->entries[token->id];
+    struct rwk_span span = { 0, 0 };
+    if (work->with_spans)
+        span = rwk_text_span(text, begin + token->begin, begin + token->end);
+    if (token->id != work->t->unk || work->t->model != RWK_MODEL_UNIGRAM) {
+        rwk_work_put(work, token->id, span, e->text, e->size);
+        return;
     }
+    const char *bytes = text->data + begin + token->begin;
+    size_t size = token->end - token->begin;
+    if (raw)
+        map_bytes(work, bytes, size);
+    rwk_work_put(work, token->id, span, raw ? work->mapped.data : bytes,
+                 raw ? work->mapped.size : size);
+}
+
+static void put_tokens(struct rwk_work *work, const struct rwk_text *text, size_t begin,
+                       const struct rwk_token *tokens, size_t n, bool raw)
+{
+    for (size_t i = 0; i < n; i++)
+        put_token(work, text, begin, &tokens[i], raw);
 }
 
 static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text *text, size_t begin,
@@ -266,7 +282,7 @@ static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text 
         if (slot->size) {
             const struct rwk_token *cached =
                 (const struct rwk_token *)(const void *)work->cached_tokens.data;
-            put_tokens(work, text, begin, slot->n ? cached + slot->first : NULL, slot->n);
+            put_tokens(work, text, begin, slot->n ? cached + slot->first : NULL, slot->n, raw);
             return RWK_STATUS_OK;
         }
     }
@@ -284,7 +300,8 @@ static enum rwk_status encode_part(struct rwk_work *work, const struct rwk_text 
         rwk_buffer_append(&work->keys, bytes, size);
         rwk_buffer_append(&work->cached_tokens, work->tokens.data, work->tokens.size);
     }
-    put_tokens(work, text, begin, (const struct rwk_token *)(const void *)work->tokens.data, n);
+    put_tokens(work, text, begin, (const struct rwk_token *)(const void *)work->tokens.data, n,
+               raw);
     return work->keys.failed || work->cached_tokens.failed || work->tokens.failed ||
                    work->ids.failed || work->spans.failed
                ? rwk_fail_nomem(work->error, size)

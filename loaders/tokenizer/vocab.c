@@ -141,37 +141,32 @@ enum rwk_status rwk_added_put(struct rwk_tokenizer *t, const struct rwk_added *t
         return RWK_STATUS_OK;
     struct rwk_added *grown =
         rwk_grow(&t->memory, t->added, t->n_added, &t->added_capacity, sizeof *grown);
-    if (!grown)
-        return rwk_fail_nomem(error, (t->n_added + 1) * sizeof *grown);
-    t->added = grown;
-    struct rwk_added *a = &t->added[t->n_added];
-    for (size_t i = 0; i < t->n_added; i++) /* given again: the flags change */
-        a = t->added[i].size == token->size &&
-                    memcmp(t->added[i].text, token->text, token->size) == 0
-                ? &t->added[i]
-                : a;
-    bool again = a != &t->added[t->n_added];
-    *a = *token;
-    if (!(a->text = rwk_arena_string(&t->arena, token->text, token->size)))
-        return rwk_fail_nomem(error, token->size);
+    const char *text = rwk_arena_string(&t->arena, token->text, token->size);
     uint32_t known = rwk_vocab_find(t, token->text, token->size);
-    uint32_t *named =
-        rwk_names_put(&t->added_names, a->text, a->size, known == RWK_TOKEN_NONE ? a->id : known);
-    if (!named)
-        return rwk_fail_nomem(error, a->size);
-    a->id = *named; /* the vocabulary's id counts, whatever the file says; then the first that was
-                       given */
-    if (a->id > t->n_entries + 1000000u)
+    uint32_t *id = text ? rwk_names_put(&t->added_names, text, token->size,
+                                        known == RWK_TOKEN_NONE ? token->id : known)
+                        : NULL;
+    t->added = grown ? grown : t->added;
+    if (!grown || !id)
+        return rwk_fail_nomem(error, token->size);
+    /* The vocabulary's id counts, whatever the file says; then the first that was given. */
+    if (*id > t->n_entries + 1000000u)
         return rwk_fail(error, RWK_STATUS_FORMAT, NULL,
-                        "the added token \"%.60s\" has an impossible id", a->text);
-    if (a->id >= t->n_entries || !t->entries[a->id].exists) {
-        enum rwk_status status = rwk_entry_put(t, a->id, token->text, token->size, error);
+                        "the added token \"%.60s\" has an impossible id", text);
+    if (*id >= t->n_entries || !t->entries[*id].exists) {
+        enum rwk_status status = rwk_entry_put(t, *id, token->text, token->size, error);
         if (status)
             return status;
     }
-    t->entries[a->id].added = true;
-    t->entries[a->id].special |= token->special;
-    t->n_added += !again;
+    struct rwk_entry *e = &t->entries[*id];
+    if (!e->added_index) /* else it is given again: the flags change */
+        e->added_index = (uint32_t)++t->n_added;
+    struct rwk_added *a = &t->added[e->added_index - 1];
+    *a = *token;
+    a->text = text;
+    a->id = *id;
+    e->added = true;
+    e->special |= token->special;
     return RWK_STATUS_OK;
 }
 
@@ -192,7 +187,6 @@ static enum rwk_status place_added(struct rwk_tokenizer *t, struct rwk_matcher *
         (text.size != a->size || memcmp(text.data, a->text, a->size) != 0)) {
         a->decoded = rwk_arena_string(&t->arena, text.data, text.size);
         a->decoded_size = (uint32_t)text.size;
-        t->entries[a->id].respelled = true;
         if (!a->decoded)
             status = rwk_fail_nomem(error, text.size);
     }

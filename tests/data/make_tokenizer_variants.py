@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tokenizers/variants.jsonl: small tokenizer.json files, one for each part of the format, with
-texts and what the Python package `tokenizers` makes of them.
+"""Writes tokenizers/variants.jsonl: small tokenizer.json files, one for each part of the format,
+with texts and what the Python package `tokenizers` makes of them.
 
-The first line names the models. A line: "tokenizer" (the file up to its model, as a string), "model"
-(its name), "cases" with "text", "ids", "ids_with_special" (where they differ from ids), "offsets" (in
-bytes, pairs in one list), "decoded".
+The first line names the models. A line: "tokenizer" (the file up to its model, as a string),
+"model" (its name), "cases" with "text", "ids", "ids_with_special" (where they differ from ids),
+"offsets" (in bytes, pairs in one list), "decoded".
 """
 
 import json
@@ -121,6 +121,20 @@ TEXTS = [
 ]
 
 
+# What Oniguruma and PCRE2 read differently.
+PATTERNS = [
+    "[^(\\s|[.,!?])]+",
+    "[a-z&&[^aeiou]]+",
+    "\\h+",
+    "\\bab|d\\b",
+    "^.|o$",
+    "(?m).o",
+    "[[:punct:]]",
+    "\\w+",
+    "x*",
+]
+
+
 def added(size):
     names = ("single_word", "lstrip", "rstrip", "normalized", "special")
     return [
@@ -185,6 +199,15 @@ def variants():
             }
         }
         yield {"pre_tokenizer": {"type": "Punctuation", "behavior": behavior}, "model": UNIGRAM}
+    for regex in PATTERNS:
+        yield {
+            "pre_tokenizer": {
+                "type": "Split",
+                "pattern": {"Regex": regex},
+                "behavior": "Isolated",
+                "invert": False,
+            }
+        }
     for scheme in ("always", "first", "never"):
         yield {
             "pre_tokenizer": {**metaspace, "prepend_scheme": scheme, "split": scheme != "first"},
