@@ -21,7 +21,6 @@ int main(int argc, char **argv)
     struct rwk_session *session = NULL;
     struct rwk_sampler *sampler = NULL;
     struct rwk_stream *stream = NULL;
-    struct rwk_model_info info = { .size = sizeof info };
     struct rwk_sample next;
     uint32_t ids[256];
     const char *text;
@@ -31,7 +30,6 @@ int main(int argc, char **argv)
     if (argc != 3)
         return fprintf(stderr, "usage: hello MODEL TEXT\n"), 2;
     check(rwk_model_open(&model, argv[1], NULL, &error));
-    check(rwk_model_get_info(model, &info));
     check(rwk_tokenizer_open(&tokenizer, argv[1], NULL, &error));
     check(rwk_session_create(&session, model, NULL, &error));
     check(rwk_sampler_create(&sampler, NULL, &error)); /* NULL: the likeliest token each time */
@@ -43,12 +41,9 @@ int main(int argc, char **argv)
 
     check(rwk_session_eval(session, ids, n, 0, NULL, &error));
     for (int i = 0; i < 32; i++) {
-        check(rwk_sampler_sample(sampler, rwk_session_logits(session, n - 1), info.vocab_size, NULL,
-                                 0, &next, &error));
+        check(rwk_session_next(session, sampler, &next, &error));
         check(rwk_stream_push(stream, next.token, &text, &size, &stopped, &error));
         fwrite(text, 1, size, stdout);
-        n = 1;
-        check(rwk_session_eval(session, &next.token, n, 0, NULL, &error));
     }
     putchar('\n');
     rwk_stream_close(&stream);

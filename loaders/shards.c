@@ -122,17 +122,21 @@ static enum rwk_status read_index(struct index *x)
 
 /* ---- the files ---- */
 
+/* A file that will be read counts as work to do. */
+static void expect(const struct rwk_files *files, const char *name, enum rwk_load_mode mode)
+{
+    if (files->progress && mode == RWK_LOAD_READ)
+        files->progress->total += rwk_files_size(files, name);
+}
+
 /* Opens and parses one more file of the set, whose `files` have room for it. */
-static enum rwk_status open_file(struct rwk_weights_set *set, const char *directory,
+static enum rwk_status open_file(struct rwk_weights_set *set, const struct rwk_files *files,
                                  const char *name, enum rwk_load_mode mode,
                                  struct rwk_tensor **ret_tensors, size_t *ret_n,
                                  struct rwk_error *error)
 {
-    char *path;
     struct rwk_file *file = &set->files[set->n_files];
-    enum rwk_status status = rwk_path_join(&path, &set->arena, directory, name, error);
-    if (!status)
-        status = rwk_file_open(file, path, mode, set->memory, error);
+    enum rwk_status status = rwk_files_open(file, files, name, mode, error);
     if (status)
         return status;
     set->n_files++;
@@ -153,18 +157,21 @@ static void take_tensors(struct index *x, const struct rwk_tensor *tensors, size
     }
 }
 
-static enum rwk_status open_shards(struct index *x, const char *directory, enum rwk_load_mode mode)
+static enum rwk_status open_shards(struct index *x, const struct rwk_files *files,
+                                   enum rwk_load_mode mode)
 {
     struct rwk_weights_set *set = x->set;
     set->files = rwk_calloc(set->memory, x->n_files, sizeof *set->files);
     set->tensors = rwk_calloc(set->memory, x->n_entries, sizeof *set->tensors);
     if (!set->files || !set->tensors)
         return rwk_fail_nomem(x->error, x->n_entries * sizeof *set->tensors);
+    for (size_t i = 0; i < x->n_files; i++)
+        expect(files, x->files[i], mode);
     for (size_t i = 0; i < x->n_files; i++) {
         struct rwk_tensor *tensors = NULL;
         size_t n = 0;
         enum rwk_status status =
-            open_file(set, directory, x->files[i], mode, &tensors, &n, x->error);
+            open_file(set, files, x->files[i], mode, &tensors, &n, x->error);
         if (status)
             return status;
         take_tensors(x, tensors, n);
@@ -178,12 +185,13 @@ static enum rwk_status open_shards(struct index *x, const char *directory, enum 
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status open_index(struct rwk_weights_set *set, const char *directory,
-                                  const char *path, enum rwk_load_mode mode,
-                                  struct rwk_error *error)
+static enum rwk_status open_index(struct rwk_weights_set *set, const struct rwk_files *files,
+                                  enum rwk_load_mode mode, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
-    enum rwk_status status = rwk_file_open(&file, path, RWK_LOAD_READ, set->memory, error);
+    struct rwk_files quiet = *files; /* the index is not weights: no progress */
+    quiet.progress = NULL;
+    enum rwk_status status = rwk_files_open(&file, &quiet, index_name, RWK_LOAD_READ, error);
     if (status)
         return status;
     struct index x = {
@@ -192,7 +200,7 @@ static enum rwk_status open_index(struct rwk_weights_set *set, const char *direc
     rwk_json_init(&x.json, file.data, file.size, true, file.path, error);
     status = read_index(&x);
     if (!status)
-        status = open_shards(&x, directory, mode);
+        status = open_shards(&x, files, mode);
     rwk_names_finish(&x.by_tensor);
     rwk_names_finish(&x.by_file);
     rwk_free(set->memory, x.entries);
@@ -201,7 +209,7 @@ static enum rwk_status open_index(struct rwk_weights_set *set, const char *direc
     return status;
 }
 
-static enum rwk_status open_single(struct rwk_weights_set *set, const char *directory,
+static enum rwk_status open_single(struct rwk_weights_set *set, const struct rwk_files *files,
                                    enum rwk_load_mode mode, struct rwk_error *error)
 {
     struct rwk_tensor *tensors = NULL;
@@ -209,7 +217,8 @@ static enum rwk_status open_single(struct rwk_weights_set *set, const char *dire
     set->files = rwk_calloc(set->memory, 1, sizeof *set->files);
     if (!set->files)
         return rwk_fail_nomem(error, sizeof *set->files);
-    enum rwk_status status = open_file(set, directory, single_name, mode, &tensors, &n, error);
+    expect(files, single_name, mode);
+    enum rwk_status status = open_file(set, files, single_name, mode, &tensors, &n, error);
     if (status)
         return status;
     set->tensors = rwk_calloc(set->memory, n, sizeof *set->tensors);
@@ -221,42 +230,32 @@ static enum rwk_status open_single(struct rwk_weights_set *set, const char *dire
     return RWK_STATUS_OK;
 }
 
-/* What to say of a directory that has neither. */
-static enum rwk_status no_weights(struct rwk_weights_set *set, const char *directory,
-                                  struct rwk_error *error)
+/* What to say of a source that has neither. */
+static enum rwk_status no_weights(const struct rwk_files *files, struct rwk_error *error)
 {
     static const char *const others[] = { "pytorch_model.bin", "pytorch_model.bin.index.json",
                                           "tf_model.h5", "flax_model.msgpack" };
-    if (!rwk_path_is_directory(directory))
-        return rwk_fail(error, RWK_STATUS_IO, directory,
-                        rwk_path_exists(directory) ? "is not a directory" : "does not exist");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        char *path;
-        if (rwk_path_join(&path, &set->arena, directory, others[i], NULL) == RWK_STATUS_OK &&
-            rwk_path_exists(path))
-            return rwk_fail(error, RWK_STATUS_UNSUPPORTED, directory,
+    if (!files->is_directory)
+        return rwk_fail(error, RWK_STATUS_IO, files->label,
+                        rwk_path_exists(files->label) ? "is not a directory" : "does not exist");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (rwk_files_have(files, others[i]))
+            return rwk_fail(error, RWK_STATUS_UNSUPPORTED, files->label,
                             "holds %s, but only safetensors weights are read (%s "
                             "or %s)",
                             others[i], single_name, index_name);
-    }
-    return rwk_fail(error, RWK_STATUS_IO, directory, "holds neither %s nor %s", single_name,
+    return rwk_fail(error, RWK_STATUS_IO, files->label, "holds neither %s nor %s", single_name,
                     index_name);
 }
 
 /* ---- the set ---- */
 
-static enum rwk_status open_any(struct rwk_weights_set *set, const char *directory,
+static enum rwk_status open_any(struct rwk_weights_set *set, const struct rwk_files *files,
                                 enum rwk_load_mode mode, struct rwk_error *error)
 {
-    char *single = NULL, *index = NULL;
-    enum rwk_status status = rwk_path_join(&single, &set->arena, directory, single_name, error);
-    if (!status)
-        status = rwk_path_join(&index, &set->arena, directory, index_name, error);
-    if (status)
-        return status;
-    return rwk_path_exists(single)  ? open_single(set, directory, mode, error)
-           : rwk_path_exists(index) ? open_index(set, directory, index, mode, error)
-                                    : no_weights(set, directory, error);
+    return rwk_files_have(files, single_name)  ? open_single(set, files, mode, error)
+           : rwk_files_have(files, index_name) ? open_index(set, files, mode, error)
+                                               : no_weights(files, error);
 }
 
 static enum rwk_status name_tensors(struct rwk_weights_set *set, struct rwk_error *error)
@@ -268,14 +267,14 @@ static enum rwk_status name_tensors(struct rwk_weights_set *set, struct rwk_erro
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_weights_open(struct rwk_weights_set *ret_set, const char *directory,
-                                 enum rwk_load_mode load_mode, struct rwk_memory *memory,
-                                 struct rwk_error *error)
+enum rwk_status rwk_weights_open(struct rwk_weights_set *ret_set, const struct rwk_files *files,
+                                 enum rwk_load_mode load_mode, struct rwk_error *error)
 {
+    struct rwk_memory *memory = files->memory;
     struct rwk_weights_set set = { .memory = memory,
                                    .arena = { .memory = memory },
                                    .names = { .memory = memory } };
-    enum rwk_status status = open_any(&set, directory, load_mode, error);
+    enum rwk_status status = open_any(&set, files, load_mode, error);
     if (!status)
         status = name_tensors(&set, error);
     if (status) {

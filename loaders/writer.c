@@ -7,29 +7,29 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_LEFTOVERS = 1000 }; /* names to try: others may be at work, or have been killed while they were */
+
 static enum rwk_status failed(const struct rwk_writer *writer, struct rwk_error *error)
 {
-    struct rwk_where where = { .file = writer->path, .offset = RWK_NO_OFFSET, .os_error = writer->os_error };
-    return rwk_fail_at(error, RWK_STATUS_IO, &where, "cannot be written");
+    return rwk_fail_io(error, writer->path, writer->os_error, "cannot be written");
 }
 
-enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, struct rwk_arena *arena,
+enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, unsigned mode, struct rwk_arena *arena,
                                 struct rwk_error *error)
 {
-    static const char suffix[] = ".part";
-    const size_t n = strlen(path);
-    char *temporary = rwk_arena_alloc(arena, n + sizeof suffix);
+    const size_t n = strlen(path), room = n + sizeof ".part999";
+    char *temporary = rwk_arena_alloc(arena, room);
     char *copy = rwk_arena_string(arena, path, n);
     if (!temporary || !copy)
-        return rwk_fail_nomem(error, n + sizeof suffix);
-    memcpy(temporary, path, n);
-    memcpy(temporary + n, suffix, sizeof suffix);
-    struct rwk_writer writer = { .path = copy, .temporary = temporary };
-    writer.fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (writer.fd < 0) {
-        writer.os_error = errno;
-        return failed(&writer, error);
+        return rwk_fail_nomem(error, room);
+    struct rwk_writer writer = { .path = copy, .temporary = temporary, .fd = -1, .os_error = EEXIST };
+    for (unsigned i = 0; i < MAX_LEFTOVERS && writer.fd < 0 && writer.os_error == EEXIST; i++) {
+        snprintf(temporary, room, "%s.part%u", path, i);
+        writer.fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+        writer.os_error = writer.fd < 0 ? errno : 0;
     }
+    if (writer.fd < 0)
+        return failed(&writer, error);
     *ret_writer = writer;
     return RWK_STATUS_OK;
 }
@@ -49,6 +49,21 @@ void rwk_writer_put(struct rwk_writer *writer, const void *data, size_t size)
     }
 }
 
+/* So that the new name outlives a power cut. Not every file system can; the file is whole anyway. */
+static void sync_directory(const struct rwk_writer *writer)
+{
+    const char *slash = strrchr(writer->path, '/');
+    size_t n = slash ? (size_t)(slash - writer->path) + 1 : 0;
+    char *directory = (char *)writer->temporary; /* is done with, and long enough */
+    memcpy(directory, writer->path, n);
+    memcpy(directory + n, ".", 2);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
 enum rwk_status rwk_writer_commit(struct rwk_writer *writer, struct rwk_error *error)
 {
     if (!writer->os_error && fsync(writer->fd) != 0)
@@ -57,8 +72,10 @@ enum rwk_status rwk_writer_commit(struct rwk_writer *writer, struct rwk_error *e
         writer->os_error = errno;
     if (!writer->os_error && rename(writer->temporary, writer->path) != 0)
         writer->os_error = errno;
-    if (!writer->os_error)
+    if (!writer->os_error) {
+        sync_directory(writer);
         return RWK_STATUS_OK;
+    }
     unlink(writer->temporary);
     return failed(writer, error);
 }

@@ -13,8 +13,8 @@ struct rwk_writer {
     uint64_t size;                /* written so far */
 };
 
-/* Strings go to the arena, which must outlive the writer. */
-enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, struct rwk_arena *arena,
+/* `mode`: permissions of the new file, before the process's mask. Strings go to the arena, which must outlive the writer. */
+enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, unsigned mode, struct rwk_arena *arena,
                                 struct rwk_error *error);
 void rwk_writer_put(struct rwk_writer *writer, const void *data, size_t size);
 /* Puts the file in its place; on failure it is gone. */

@@ -8,7 +8,6 @@
 
 #include <string.h>
 #include "models/quantize.h"
-#include "runtime/base/hash.h"
 
 void rwk_model_options_init(struct rwk_model_options *options)
 {
@@ -17,20 +16,19 @@ void rwk_model_options_init(struct rwk_model_options *options)
 
 /* ---- config.json and its kin ---- */
 
-enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const char *directory,
+enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const struct rwk_files *files,
                                 const char *name, struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
     struct rwk_node *root = NULL;
-    char *path = NULL;
-    enum rwk_status status = directory ? rwk_path_join(&path, arena, directory, name, error) : RWK_STATUS_OK;
-    if (!directory && !(path = rwk_arena_string(arena, name, strlen(name))))
-        status = rwk_fail_nomem(error, strlen(name));
-    if (!status)
-        status = rwk_file_open(&file, path, RWK_LOAD_READ, arena->memory, error);
+    struct rwk_files quiet = *files; /* too small to tell of its progress */
+    quiet.progress = NULL;
+    enum rwk_status status = rwk_files_open(&file, &quiet, name, RWK_LOAD_READ, error);
     if (status)
         return status;
-    status = rwk_tree_parse(&root, arena, file.data, file.size, path, error);
+    const char *path = rwk_arena_string(arena, file.path, strlen(file.path));
+    status = path ? rwk_tree_parse(&root, arena, file.data, file.size, path, error)
+                  : rwk_fail_nomem(error, strlen(file.path));
     rwk_file_close(&file);
     if (status)
         return status;
@@ -73,16 +71,15 @@ static enum rwk_status read_eos(const struct rwk_node *node, struct rwk_generati
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_generation(struct rwk_model *model, const char *directory, const struct rwk_node *config,
+static enum rwk_status read_generation(struct rwk_model *model, const struct rwk_files *files, const struct rwk_node *config,
                                        struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_generation_defaults *g = &model->generation;
     const struct rwk_node *root = config;
     const char *path;
-    char *probe;
-    enum rwk_status status = rwk_path_join(&probe, arena, directory, "generation_config.json", error);
-    if (!status && rwk_path_exists(probe))
-        status = rwk_config_load(&root, &path, directory, "generation_config.json", arena, error);
+    enum rwk_status status = RWK_STATUS_OK;
+    if (rwk_files_have(files, "generation_config.json"))
+        status = rwk_config_load(&root, &path, files, "generation_config.json", arena, error);
     if (status)
         return status;
     *g = (struct rwk_generation_defaults){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .top_k = 50,
@@ -214,21 +211,6 @@ static enum rwk_status make_layers(struct rwk_model *m, const struct rwk_facts *
     return RWK_STATUS_OK;
 }
 
-/* What the numbers depend on, in short: the config's bytes are not enough (load-time options), the weights' too many. */
-static uint64_t fingerprint(const struct rwk_opened *o, const struct rwk_model *m)
-{
-    uint64_t h = m->vocab_size * 31ull + m->n_layers;
-    for (size_t i = 0; i < o->weights.n_tensors; i++) {
-        const struct rwk_tensor *t = &o->weights.tensors[i];
-        size_t sample = t->n_bytes < 64 ? (size_t)t->n_bytes : 64;
-        h = h * 0x9e3779b97f4a7c15ull ^ rwk_hash(t->name, t->name_size) ^ rwk_hash(t->data, sample) ^ t->n_bytes << 8;
-    }
-    for (uint32_t i = 0; i < m->position.n_rope; i++)
-        h = h * 0x9e3779b97f4a7c15ull ^
-            rwk_hash(m->position.rope[i].inv_freq, m->position.rope[i].n_pairs * sizeof(float));
-    return h;
-}
-
 static void destroy(struct rwk_model *model)
 {
     struct rwk_opened *opened = model->owner;
@@ -272,15 +254,15 @@ static uint64_t bytes_to_quantize(const struct rwk_weights_set *weights)
 }
 
 static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts *facts, const char *file,
-                                    const struct rwk_model_options *options, struct rwk_error *error)
+                                    const struct rwk_model_options *options, struct rwk_progress *progress,
+                                    struct rwk_error *error)
 {
     static const enum rwk_element elements[] = { [RWK_WEIGHTS_AS_STORED] = RWK_ELEMENT_F32,
                                                  [RWK_WEIGHTS_Q8] = RWK_ELEMENT_Q8, [RWK_WEIGHTS_Q4] = RWK_ELEMENT_Q4 };
     const uint32_t n_workers = options->pool ? rwk_pool_n_threads(options->pool) : 1;
     struct rwk_quantizer quantizer = {
         .element = elements[options->weights], .kernels = o->model.kernels, .executor = { .pool = options->pool,
-        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = options->progress,
-        .progress_data = options->progress_data, .total = bytes_to_quantize(&o->weights) };
+        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = progress, .plans_only = o->plans_only };
     struct rwk_binder binder = { .model = &o->model, .arch = o->arch, .facts = facts, .weights = &o->weights,
                                  .arena = &o->arena, .quantizer = &quantizer, .packed = o->packed, .error = error };
     if (o->packed != RWK_ELEMENT_F32 && quantizer.element != RWK_ELEMENT_F32 && quantizer.element != o->packed)
@@ -290,12 +272,15 @@ static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts
     binder.quantized = o->quantized = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->quantized);
     if (!o->used || !o->quantized)
         return rwk_fail_nomem(error, o->weights.n_tensors * sizeof *o->quantized);
+    if (quantizer.element != RWK_ELEMENT_F32 && o->packed == RWK_ELEMENT_F32)
+        progress->total += bytes_to_quantize(&o->weights);
     enum rwk_status status = rwk_bind(&binder);
+    o->quantized_bytes = quantizer.bytes;
     o->model.copied_bytes += quantizer.bytes;
     return status;
 }
 
-static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const struct rwk_model_options *options,
+static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *files, const struct rwk_model_options *options,
                                   struct rwk_error *error)
 {
     struct rwk_model *m = &o->model;
@@ -304,13 +289,13 @@ static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const 
     const struct rwk_arch *arch;
     struct rwk_facts facts;
     struct rwk_position_request request;
-    if (!rwk_path_is_directory(path))
-        return rwk_fail(error, RWK_STATUS_IO, path, rwk_path_exists(path) ? "is not a model directory" :
+    if (!files->is_directory)
+        return rwk_fail(error, RWK_STATUS_IO, files->label, rwk_path_exists(files->label) ? "is not a model directory" :
                         "there is no such directory");
     m->kernels = rwk_kernels_get((enum rwk_cpu)options->cpu);
     if (!m->kernels)
         return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpu", "this machine lacks the instructions asked for");
-    enum rwk_status status = rwk_config_load(&config, &file, path, "config.json", &o->arena, error);
+    enum rwk_status status = rwk_config_load(&config, &file, files, "config.json", &o->arena, error);
     if (!status)
         status = rwk_arch_find(&arch, config, file, error);
     if (!status)
@@ -332,24 +317,38 @@ static enum rwk_status open_parts(struct rwk_opened *o, const char *path, const 
     if (!status)
         status = make_layers(m, &facts, file, &o->arena, error);
     if (!status)
-        status = rwk_weights_open(&o->weights, path, (enum rwk_load_mode)options->load_mode, &o->memory, error);
+        status = rwk_weights_open(&o->weights, files, (enum rwk_load_mode)options->load_mode, error);
     if (status)
         return status;
-    status = bind_weights(o, &facts, file, options, error);
+    status = bind_weights(o, &facts, file, options, files->progress, error);
     if (!status)
-        status = read_generation(m, path, config, &o->arena, error);
+        status = read_generation(m, files, config, &o->arena, error);
     return status;
 }
 
-static void finish_open(struct rwk_opened *o, const struct rwk_model_options *options)
+/* Counts the weight files' bytes by how they are held, and has those that are mapped brought in. */
+static enum rwk_status take_files(struct rwk_opened *o, const struct rwk_model_options *options,
+                                  struct rwk_progress *progress, struct rwk_error *error)
 {
     struct rwk_model *m = &o->model;
-    for (size_t i = 0; i < o->weights.n_files; i++) {
-        m->mapped_bytes += o->weights.files[i].size;
-        rwk_file_prefetch(&o->weights.files[i], 0, o->weights.files[i].size, (enum rwk_prefetch)options->prefetch);
-    }
+    for (size_t i = 0; i < o->weights.n_files; i++)
+        *(o->weights.files[i].load_mode == RWK_LOAD_READ ? &m->copied_bytes : &m->mapped_bytes) +=
+            o->weights.files[i].size;
+    if (options->prefetch == RWK_PREFETCH_NOW)
+        progress->total += m->mapped_bytes;
+    for (size_t i = 0; i < o->weights.n_files; i++)
+        if (!rwk_file_prefetch(&o->weights.files[i], 0, o->weights.files[i].size,
+                               (enum rwk_prefetch)options->prefetch, progress))
+            return rwk_fail(error, RWK_STATUS_CANCELLED, o->weights.files[i].path, "loading was cancelled");
+    return RWK_STATUS_OK;
+}
+
+static void finish_open(struct rwk_opened *o)
+{
+    struct rwk_model *m = &o->model;
     m->n_parameters = count_parameters(o);
-    m->fingerprint = fingerprint(o, m);
+    m->fingerprint = rwk_fingerprint(o);
+    m->allocated_bytes = atomic_load(&o->memory.used) + sizeof *o + RWK_ALLOC_HEADER;
     m->owner = o;
     m->destroy = destroy;
     atomic_init(&m->references, 1);
@@ -358,8 +357,26 @@ static void finish_open(struct rwk_opened *o, const struct rwk_model_options *op
 enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path, const struct rwk_model_options *options,
                                struct rwk_error *error)
 {
+    struct rwk_source source = { .size = sizeof source, .path = path };
+    return rwk_model_open_source(ret_model, &source, options, error);
+}
+
+enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct rwk_source *source,
+                                      const struct rwk_model_options *options, struct rwk_error *error)
+{
+    struct rwk_opened *opened;
+    enum rwk_status status = rwk_opened_open(&opened, source, options, false, error);
+    if (!status)
+        *ret_model = &opened->model;
+    return status;
+}
+
+enum rwk_status rwk_opened_open(struct rwk_opened **ret_opened, const struct rwk_source *source,
+                                const struct rwk_model_options *options, bool plans_only, struct rwk_error *error)
+{
     struct rwk_model_options o;
     struct rwk_memory memory;
+    struct rwk_files files;
     rwk_model_options_init(&o);
     if (options)
         memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
@@ -373,12 +390,18 @@ enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path, c
     rwk_memory_init(&opened->memory, o.allocator, o.memory_budget);
     opened->arena.memory = &opened->memory;
     opened->model.owner = opened;
-    enum rwk_status status = open_parts(opened, path, &o, error);
+    opened->plans_only = plans_only;
+    struct rwk_progress progress = { .fn = o.progress, .fn_data = o.progress_data };
+    enum rwk_status status = rwk_files_init(&files, source, &opened->memory, &progress, error);
+    if (!status)
+        status = open_parts(opened, &files, &o, error);
+    if (!status)
+        status = take_files(opened, &o, &progress, error);
     if (status) {
         destroy(&opened->model);
         return status;
     }
-    finish_open(opened, &o);
-    *ret_model = &opened->model;
+    finish_open(opened);
+    *ret_opened = opened;
     return RWK_STATUS_OK;
 }

@@ -8,15 +8,17 @@ struct rwk_position_plan_object {
     struct rwk_arena arena;
 };
 
-static enum rwk_status resolve(struct rwk_position_plan_object *o, const char *path,
+static enum rwk_status resolve(struct rwk_position_plan_object *o, const struct rwk_source *source,
                                const struct rwk_model_options *options, struct rwk_error *error)
 {
     const struct rwk_node *config;
     const char *file, *family;
     struct rwk_position_request request;
-    bool directory = rwk_path_is_directory(path);
-    enum rwk_status status = rwk_config_load(&config, &file, directory ? path : NULL,
-                                             directory ? "config.json" : path, &o->arena, error);
+    struct rwk_files files;
+    enum rwk_status status = rwk_files_init(&files, source, &o->memory, NULL, error);
+    if (!status)
+        status = rwk_config_load(&config, &file, &files, files.is_directory ? "config.json" : NULL,
+                                 &o->arena, error);
     if (!status)
         status = rwk_arch_position_request(&request, &family, config, file, &o->arena, error);
     if (!status)
@@ -32,6 +34,15 @@ enum rwk_status rwk_position_resolve(struct rwk_position_plan **ret_plan, const 
                                      const struct rwk_model_options *options,
                                      struct rwk_error *error)
 {
+    struct rwk_source source = { .size = sizeof source, .path = path };
+    return rwk_position_resolve_source(ret_plan, &source, options, error);
+}
+
+enum rwk_status rwk_position_resolve_source(struct rwk_position_plan **ret_plan,
+                                            const struct rwk_source *source,
+                                            const struct rwk_model_options *options,
+                                            struct rwk_error *error)
+{
     struct rwk_model_options o;
     struct rwk_memory memory;
     rwk_model_options_init(&o);
@@ -43,7 +54,7 @@ enum rwk_status rwk_position_resolve(struct rwk_position_plan **ret_plan, const 
         return rwk_fail_nomem(error, sizeof *object);
     rwk_memory_init(&object->memory, o.allocator, o.memory_budget);
     object->arena.memory = &object->memory;
-    enum rwk_status status = resolve(object, path, &o, error);
+    enum rwk_status status = resolve(object, source, &o, error);
     struct rwk_position_plan *plan = &object->plan;
     if (status)
         rwk_position_plan_close(&plan);

@@ -64,6 +64,12 @@ enum rwk_status rwk_quantize_matrix(struct rwk_quantizer *q, struct rwk_matrix *
 {
     struct rwk_matrix to = { .element = q->element, .rows = matrix->rows, .cols = matrix->cols };
     const size_t data = rwk_quant_data_bytes(&to), scales = rwk_quant_scales_bytes(&to), line = 64;
+    q->bytes += data + scales;
+    if (q->plans_only) {
+        to.data = matrix->data;
+        *matrix = to;
+        return RWK_STATUS_OK;
+    }
     unsigned char *block = rwk_arena_alloc(q->arena, data + scales + line);
     struct quantize_job job = { .q = q, .from = matrix, .to = &to, .stride = rwk_round_up(matrix->cols, RWK_VECTOR_FLOATS) };
     job.scratch = rwk_alloc(q->memory, q->executor.n_workers * RWK_QUANT_ROWS * job.stride * sizeof *job.scratch);
@@ -79,14 +85,13 @@ enum rwk_status rwk_quantize_matrix(struct rwk_quantizer *q, struct rwk_matrix *
     for (; job.first < groups && !status; job.first += GROUPS_AT_ONCE) {
         uint32_t left = groups - job.first, n = left < GROUPS_AT_ONCE ? left : GROUPS_AT_ONCE;
         rwk_run(&q->executor, n, quantize_groups, &job);
-        if (q->progress && q->progress(q->progress_data, q->done + bytes * (job.first + n) / groups, q->total))
+        const uint64_t before = bytes * job.first / groups, after = bytes * (job.first + n) / groups;
+        if (!rwk_progress_add(q->progress, after - before))
             status = rwk_fail(error, RWK_STATUS_CANCELLED, NULL, "opening the model was cancelled");
     }
     rwk_free(q->memory, job.scratch);
     if (status)
         return status;
-    q->done += bytes;
-    q->bytes += data + scales;
     *matrix = to;
     return RWK_STATUS_OK;
 }

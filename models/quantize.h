@@ -9,6 +9,7 @@
 #include "loaders/safetensors.h"
 #include "loaders/tree.h"
 #include "runtime/base/pool.h"
+#include "runtime/base/progress.h"
 #include "runtime/kernels/quantlayout.h"
 
 #define RWK_QUANT_METHOD "ropewalk"
@@ -20,10 +21,9 @@ struct rwk_quantizer {
     struct rwk_executor executor;
     struct rwk_memory *memory;         /* for scratch, released again */
     struct rwk_arena *arena;           /* for the quantised matrices */
-    rwk_progress_fn progress;          /* in bytes read; may be NULL */
-    void *progress_data;
-    uint64_t done, total;
+    struct rwk_progress *progress;     /* in bytes read; may be NULL */
     uint64_t bytes;                    /* made so far, scales included */
+    bool plans_only;                   /* counts bytes, makes nothing; the matrices must not be used then */
 };
 
 /* *matrix, as files hold it, becomes its quantised form in the arena. Scratch: 16 rows of floats for each worker. Errors:

@@ -150,7 +150,7 @@ static enum rwk_status write_weights(struct output *out, const char *path, struc
     unsigned char length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)((uint64_t)h->size >> 8 * i);
-    enum rwk_status status = rwk_writer_open(&out->writer, path, arena, error);
+    enum rwk_status status = rwk_writer_open(&out->writer, path, 0666, arena, error);
     if (status)
         return status;
     out->total = sizeof length + h->size + out->offset;
@@ -170,7 +170,7 @@ static enum rwk_status write_file(const char *path, const char *data, size_t siz
                                   struct rwk_error *error)
 {
     struct rwk_writer writer;
-    enum rwk_status status = rwk_writer_open(&writer, path, arena, error);
+    enum rwk_status status = rwk_writer_open(&writer, path, 0666, arena, error);
     if (status)
         return status;
     rwk_writer_put(&writer, data, size);

@@ -380,45 +380,41 @@ static enum rwk_status check_keys(const struct reader *r, enum rwk_rope_type typ
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_json(struct rwk_rope_request *q,
-                                 const struct rwk_position_request *request, const char *spec,
-                                 struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status read_dict(struct rwk_rope_request *q,
+                                 const struct rwk_position_request *request,
+                                 const struct rwk_node *dict, struct rwk_arena *arena,
+                                 struct rwk_error *error)
 {
-    struct rwk_node *dict;
     struct rwk_rope_keys keys = { .default_theta = q->theta, .interleaved = q->interleaved };
-    struct reader r = { .file = option, .arena = arena, .error = error };
-    enum rwk_status status = rwk_tree_parse(&dict, arena, spec, strlen(spec), option, error);
-    if (status)
-        return status;
-    r.dicts[0] = dict;
+    struct reader r = { .dicts = { dict }, .file = option, .arena = arena, .error = error };
     if (!find(&r, "rope_type") && !find(&r, "type"))
         return refuse(&r, RWK_STATUS_RANGE, "rope_type", "is missing");
-    status = read_type(&r, &keys, q);
+    enum rwk_status status = read_type(&r, &keys, q);
     if (!status)
         status = check_keys(&r, q->type);
     return status ? status : read_table(&r, &keys, request, q);
 }
 
-static enum rwk_status choose_scaling(struct rwk_position_request *request,
-                                      const struct rwk_model_options *options,
-                                      struct rwk_arena *arena, struct rwk_error *error)
+/* The scaling of one table: from `dict`, or from the short form where that is NULL. */
+static enum rwk_status choose_table(struct rwk_position_request *request, uint32_t table,
+                                    const struct rwk_node *dict,
+                                    const struct rwk_model_options *options,
+                                    struct rwk_arena *arena, struct rwk_error *error)
 {
-    const char *spec = options->rope_scaling;
-    struct rwk_rope_request *old = &request->rope[0];
+    struct rwk_rope_request *old = &request->rope[table];
     struct rwk_rope_request q = {
         .name = old->name, .theta = old->theta, .interleaved = old->interleaved, .truncate = true
     };
-    bool is_json = spec[strspn(spec, " \t\r\n")] == '{';
-    enum rwk_status status =
-        is_json ? read_json(&q, request, spec, arena, error) : read_short(&q, spec, arena, error);
-    bool has_factor = q.type != RWK_ROPE_DEFAULT && !(is_json && q.factor == 0);
+    enum rwk_status status = dict ? read_dict(&q, request, dict, arena, error)
+                                  : read_short(&q, options->rope_scaling, arena, error);
+    bool has_factor = q.type != RWK_ROPE_DEFAULT && !(dict && q.factor == 0);
     if (!status && has_factor && !(q.factor >= 1))
         status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option,
                              "a factor below 1 would shorten the context");
-    if (!status && options->rope_theta != 0 && q.theta != old->theta)
+    if (!status && table == 0 && options->rope_theta != 0 && q.theta != old->theta)
         status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "rope-theta",
                              "is given twice: rope-scaling has one, too");
-    if (!status && options->original_context && q.original_context)
+    if (!status && table == 0 && options->original_context && q.original_context)
         status = rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "original-context",
                              "is given twice: rope-scaling has one, too");
     if (status)
@@ -429,12 +425,57 @@ static enum rwk_status choose_scaling(struct rwk_position_request *request,
                            : request->max_position_embeddings;
     if (!q.original_context && ORIGINAL_TYPES >> q.type & 1)
         q.original_context = trained;
-    request->trained_context = q.original_context ? q.original_context : trained;
+    if (table == 0)
+        request->trained_context = q.original_context ? q.original_context : trained;
     if (!((ORIGINAL_TYPES | TYPE(DYNAMIC)) >> q.type & 1))
         q.original_context = 0; /* has done its part in the trained length */
     request->file = NULL;
     *old = q;
     return RWK_STATUS_OK;
+}
+
+/* { "full_attention": {...}, "sliding_attention": {...} }: what is not named stays as it is. */
+static enum rwk_status choose_by_layer_type(struct rwk_position_request *request,
+                                            const struct rwk_node *layers,
+                                            const struct rwk_model_options *options,
+                                            struct rwk_arena *arena, struct rwk_error *error)
+{
+    enum rwk_status status = RWK_STATUS_OK;
+    for (const struct rwk_node *dict = layers->children; dict && !status; dict = dict->next) {
+        uint32_t table = 0;
+        while (table < request->n_rope && strcmp(request->rope[table].name, dict->key) != 0)
+            table++;
+        if (table == request->n_rope)
+            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option,
+                               "this model has no frequencies of \"%.60s\"", dict->key);
+        status = choose_table(request, table, dict, options, arena, error);
+    }
+    return status;
+}
+
+/* Of two tables a scaling without layer types means the first, as rope_scaling does in a config:
+ * layers with a window never look further than it. Where the config scales those, too, nobody can
+ * tell what is meant for them. */
+static enum rwk_status choose_scaling(struct rwk_position_request *request,
+                                      const struct rwk_model_options *options,
+                                      struct rwk_arena *arena, struct rwk_error *error)
+{
+    const char *spec = options->rope_scaling;
+    struct rwk_node *dict = NULL;
+    enum rwk_status status = RWK_STATUS_OK;
+    if (spec[strspn(spec, " \t\r\n")] == '{')
+        status = rwk_tree_parse(&dict, arena, spec, strlen(spec), option, error);
+    if (status)
+        return status;
+    if (is_by_layer_type(dict))
+        return choose_by_layer_type(request, dict, options, arena, error);
+    for (uint32_t i = 1; i < request->n_rope; i++)
+        if (request->rope[i].type != RWK_ROPE_DEFAULT)
+            return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, option,
+                               "this model's %s layers are scaled as well: give "
+                               "{\"%s\": {...}, \"%s\": {...}}",
+                               request->rope[i].name, full, sliding);
+    return choose_table(request, 0, dict, options, arena, error);
 }
 
 static enum rwk_status choose_theta(struct rwk_rope_request *q, double theta,

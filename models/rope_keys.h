@@ -47,9 +47,10 @@ enum rwk_status rwk_rope_keys_read(struct rwk_position_request *request,
                                    const struct rwk_rope_keys *keys, struct rwk_arena *arena,
                                    struct rwk_error *error);
 
-/* Lets the caller's rope_scaling, rope_theta and original_context replace what the config says;
- * of a model with two tables, the first. Whatever would not take effect is an error that names
- * the option. */
+/* Lets the caller's rope_scaling, rope_theta and original_context replace what the config says.
+ * In a model with two tables they mean the first, as the config's keys of these names do; a
+ * rope_scaling by layer type, as in rope_parameters, reaches both. Whatever would not take effect
+ * is an error that names the option. */
 enum rwk_status rwk_rope_keys_override(struct rwk_position_request *request,
                                        const struct rwk_model_options *options,
                                        struct rwk_arena *arena, struct rwk_error *error);

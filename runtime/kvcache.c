@@ -12,13 +12,13 @@ struct slab {
 };
 
 struct rwk_kv_store {
-    struct rwk_memory memory;    /* the store's own: it may outlive the session that made it */
-    uint32_t n_caches;           /* under lock, like everything below */
+    struct rwk_memory memory; /* the store's own: it may outlive the session that made it */
+    uint32_t n_caches;        /* under lock, like everything below */
     size_t n_pages;
     size_t page_bytes;
     struct slab *slabs;
     struct rwk_kv_page *free;
-    atomic_flag lock;            /* held for a few instructions: forks on other threads take and give pages */
+    atomic_flag lock; /* held for a few instructions: forks on other threads take and give pages */
 };
 
 /* Pages that a group needs at once: the whole context, or a window and one pass. */
@@ -31,27 +31,32 @@ static uint64_t pages_needed(uint64_t window, uint64_t context, uint32_t chunk)
     return some < all ? some : all;
 }
 
-static bool page_bytes(const struct rwk_model *model, enum rwk_element element, uint32_t n_layers, size_t *ret)
+static bool page_bytes(const struct rwk_model *model, enum rwk_element element, uint32_t n_layers,
+                       size_t *ret)
 {
-    size_t pair = rwk_kv_key_bytes(element, model->head_dim) + rwk_kv_value_bytes(element, model->head_dim);
+    size_t pair =
+        rwk_kv_key_bytes(element, model->head_dim) + rwk_kv_value_bytes(element, model->head_dim);
     return rwk_size_mul(pair, model->n_kv_heads, ret) && rwk_size_mul(*ret, n_layers, ret);
 }
 
-bool rwk_kv_cache_bytes(const struct rwk_model *model, enum rwk_element element, uint64_t context, uint32_t chunk,
-                        size_t *ret_bytes)
+bool rwk_kv_cache_bytes(const struct rwk_model *model, enum rwk_element element, uint64_t context,
+                        uint32_t chunk, size_t *ret_bytes, size_t *ret_table)
 {
-    size_t total = 0;
+    size_t total = 0, table = 0;
+    uint64_t n_blocks = (context + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK;
     for (uint32_t g = 0; g < model->n_groups; g++) {
         uint64_t n = pages_needed(model->groups[g].window, context, chunk);
-        size_t bytes, per_page;
-        if (!page_bytes(model, element, model->groups[g].n_layers, &per_page) || n > SIZE_MAX ||
-            !rwk_size_add(per_page, sizeof(struct rwk_kv_page), &per_page) || !rwk_size_mul(per_page, (size_t)n, &bytes) ||
-            !rwk_size_add(total, bytes, &total) ||
-            !rwk_size_add(total, (size_t)(context / RWK_KEY_BLOCK + 1) * sizeof(void *), &total))
+        size_t per_page;
+        if (!page_bytes(model, element, model->groups[g].n_layers, &per_page) ||
+            n_blocks > SIZE_MAX || !rwk_size_add_block(&total, 1, sizeof(struct rwk_kv_store)) ||
+            !rwk_size_add_block(&total, 1, sizeof(struct slab)) ||
+            !rwk_size_add_block(&total, (size_t)n, sizeof(struct rwk_kv_page)) ||
+            !rwk_size_add_block(&total, (size_t)n, per_page) ||
+            !rwk_size_add_block(&table, (size_t)n_blocks, sizeof(struct rwk_kv_page *)))
             return false;
     }
-    *ret_bytes = total;
-    return true;
+    *ret_table = table;
+    return rwk_size_add(total, table, ret_bytes);
 }
 
 static void lock(struct rwk_kv_store *store)
@@ -60,7 +65,10 @@ static void lock(struct rwk_kv_store *store)
         ;
 }
 
-static void unlock(struct rwk_kv_store *store) { atomic_flag_clear_explicit(&store->lock, memory_order_release); }
+static void unlock(struct rwk_kv_store *store)
+{
+    atomic_flag_clear_explicit(&store->lock, memory_order_release);
+}
 
 static void slab_free(struct rwk_memory *memory, struct slab *slab)
 {
@@ -76,13 +84,15 @@ static struct slab *slab_create(struct rwk_memory *memory, size_t n_pages, size_
     size_t total;
     struct slab *slab = rwk_calloc(memory, 1, sizeof *slab);
     if (!slab || !rwk_size_mul(n_pages, bytes, &total) ||
-        !(slab->pages = rwk_calloc(memory, n_pages, sizeof *slab->pages)) || !(slab->data = rwk_alloc(memory, total))) {
+        !(slab->pages = rwk_calloc(memory, n_pages, sizeof *slab->pages)) ||
+        !(slab->data = rwk_alloc(memory, total))) {
         slab_free(memory, slab);
         return NULL;
     }
     for (size_t i = n_pages; i-- > 0;)
-        slab->pages[i] = (struct rwk_kv_page){ .next_free = i + 1 < n_pages ? &slab->pages[i + 1] : NULL,
-                                               .data = slab->data + i * bytes };
+        slab->pages[i] =
+            (struct rwk_kv_page) { .next_free = i + 1 < n_pages ? &slab->pages[i + 1] : NULL,
+                                   .data = slab->data + i * bytes };
     return slab;
 }
 
@@ -141,13 +151,16 @@ static struct rwk_kv_store *store_create(const struct rwk_allocator *host, size_
     return store;
 }
 
+/* NULL when none is free. */
 static struct rwk_kv_page *page_take(struct rwk_kv_store *store)
 {
     lock(store);
     struct rwk_kv_page *page = store->free;
-    store->free = page->next_free;
+    if (page)
+        store->free = page->next_free;
     unlock(store);
-    atomic_store_explicit(&page->references, 1, memory_order_relaxed);
+    if (page)
+        atomic_store_explicit(&page->references, 1, memory_order_relaxed);
     return page;
 }
 
@@ -176,10 +189,12 @@ static bool init_group(struct rwk_kv_cache *cache, uint32_t group, uint64_t cont
     const struct rwk_kv_group *g = &cache->model->groups[group];
     size_t bytes = 0;
     page_bytes(cache->model, cache->element, g->n_layers, &bytes);
-    cache->table[group] = rwk_calloc(cache->memory, (size_t)cache->n_blocks, sizeof *cache->table[group]);
+    cache->table[group] =
+        rwk_calloc(cache->memory, (size_t)cache->n_blocks, sizeof *cache->table[group]);
     if (!cache->table[group])
         return false;
-    struct rwk_kv_store *store = parent ? parent->store[group] : store_create(&cache->memory->host, bytes);
+    struct rwk_kv_store *store =
+        parent ? parent->store[group] : store_create(&cache->memory->host, bytes);
     if (!store)
         return false;
     if (!store_join(store, (size_t)pages_needed(g->window, context, chunk))) {
@@ -195,22 +210,27 @@ static bool init_group(struct rwk_kv_cache *cache, uint32_t group, uint64_t cont
     return true;
 }
 
-enum rwk_status rwk_kv_cache_init(struct rwk_kv_cache *ret_cache, const struct rwk_model *model, enum rwk_element element,
-                                  uint64_t context, uint32_t chunk, const struct rwk_kv_cache *parent,
-                                  struct rwk_memory *memory, struct rwk_error *error)
+enum rwk_status rwk_kv_cache_init(struct rwk_kv_cache *ret_cache, const struct rwk_model *model,
+                                  enum rwk_element element, uint64_t context, uint32_t chunk,
+                                  const struct rwk_kv_cache *parent, struct rwk_memory *memory,
+                                  struct rwk_error *error)
 {
-    struct rwk_kv_cache cache = { .model = model, .memory = memory, .element = element,
+    struct rwk_kv_cache cache = { .model = model,
+                                  .memory = memory,
+                                  .element = element,
                                   .n_blocks = (context + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK,
                                   .key_bytes = rwk_kv_key_bytes(element, model->head_dim),
                                   .value_bytes = rwk_kv_value_bytes(element, model->head_dim) };
-    size_t total;
-    if (!rwk_kv_cache_bytes(model, element, context, chunk, &total))
-        return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "a cache of %llu positions exceeds the address space",
+    size_t total, table;
+    if (!rwk_kv_cache_bytes(model, element, context, chunk, &total, &table))
+        return rwk_fail(error, RWK_STATUS_NOMEM, NULL,
+                        "a cache of %llu positions exceeds the address space",
                         (unsigned long long)context);
     for (uint32_t g = 0; g < model->n_groups; g++)
         if (!init_group(&cache, g, context, chunk, parent)) {
             rwk_kv_cache_finish(&cache);
-            return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "out of memory: a cache of %llu positions takes %zu bytes",
+            return rwk_fail(error, RWK_STATUS_NOMEM, NULL,
+                            "out of memory: a cache of %llu positions takes %zu bytes",
                             (unsigned long long)context, total);
         }
     *ret_cache = cache;
@@ -227,18 +247,28 @@ void rwk_kv_cache_finish(struct rwk_kv_cache *cache)
         rwk_free(cache->memory, cache->table[g]);
         store_leave(cache->store[g]);
     }
-    *cache = (struct rwk_kv_cache){ 0 };
+    *cache = (struct rwk_kv_cache) { 0 };
 }
 
-/* Makes block b of a group a page that only this cache refers to. */
+/* Makes block b of a group a page that only this cache refers to. A fresh page is cleared, so that
+ * no saved state holds what was in memory before.
+ *
+ * While forks on other threads are copying the same page, each of them holds one page more than its
+ * share, and none may be free for a moment: then one of them is about to give its reference back.
+ */
 static void own_block(struct rwk_kv_cache *cache, uint32_t group, uint64_t b)
 {
-    struct rwk_kv_page **slot = &cache->table[group][b], *old = *slot;
-    if (old && atomic_load_explicit(&old->references, memory_order_acquire) == 1)
-        return;
-    *slot = page_take(cache->store[group]);
+    struct rwk_kv_page **slot = &cache->table[group][b], *old = *slot, *fresh;
+    do {
+        if (old && atomic_load_explicit(&old->references, memory_order_acquire) == 1)
+            return;
+    } while (!(fresh = page_take(cache->store[group])));
     if (old)
-        memcpy((*slot)->data, old->data, cache->store[group]->page_bytes);
+        memcpy(fresh->data, old->data, cache->store[group]->page_bytes);
+    else
+        memset(fresh->data, 0, cache->store[group]->page_bytes);
+    cache->n_copied += old != NULL;
+    *slot = fresh;
     page_give(cache->store[group], old);
 }
 
@@ -259,7 +289,8 @@ void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position)
 {
     for (uint32_t g = 0; g < cache->model->n_groups; g++) {
         uint64_t b = (position + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK;
-        for (b = b > cache->first_block[g] ? b : cache->first_block[g]; b < cache->n_blocks && cache->table[g][b]; b++) {
+        for (b = b > cache->first_block[g] ? b : cache->first_block[g];
+             b < cache->n_blocks && cache->table[g][b]; b++) {
             page_give(cache->store[g], cache->table[g][b]);
             cache->table[g][b] = NULL;
         }
@@ -268,10 +299,61 @@ void rwk_kv_cache_truncate(struct rwk_kv_cache *cache, uint64_t position)
     }
 }
 
+void rwk_kv_cache_drop(struct rwk_kv_cache *cache, uint64_t keep, uint64_t n)
+{
+    for (uint32_t g = 0; g < cache->model->n_groups; g++) {
+        struct rwk_kv_page **table = cache->table[g];
+        uint64_t first = cache->first_block[g];
+        for (uint64_t b = keep; b < keep + n; b++)
+            page_give(cache->store[g], table[b]);
+        memmove(table + keep, table + keep + n,
+                (size_t)(cache->n_blocks - keep - n) * sizeof *table);
+        memset(table + (cache->n_blocks - n), 0, (size_t)n * sizeof *table);
+        cache->first_block[g] = first <= keep ? first : first < keep + n ? keep : first - n;
+    }
+}
+
 bool rwk_kv_cache_has_dropped(const struct rwk_kv_cache *cache, uint64_t position)
 {
     for (uint32_t g = 0; g < cache->model->n_groups; g++)
-        if (rwk_window_begin(cache->model->groups[g].window, position) / RWK_KEY_BLOCK < cache->first_block[g])
+        if (rwk_window_begin(cache->model->groups[g].window, position) / RWK_KEY_BLOCK <
+            cache->first_block[g])
             return true;
     return false;
+}
+
+void rwk_kv_cache_visible(const struct rwk_kv_cache *cache, uint32_t group, uint64_t position,
+                          uint64_t *ret_first, uint64_t *ret_end)
+{
+    *ret_first =
+        position ? rwk_window_begin(cache->model->groups[group].window, position) / RWK_KEY_BLOCK
+                 : 0;
+    *ret_end = (position + RWK_KEY_BLOCK - 1) / RWK_KEY_BLOCK;
+}
+
+void rwk_kv_cache_restore(struct rwk_kv_cache *cache, uint64_t position)
+{
+    for (uint32_t g = 0; g < cache->model->n_groups; g++) {
+        uint64_t end;
+        rwk_kv_cache_visible(cache, g, position, &cache->first_block[g], &end);
+        for (uint64_t b = cache->first_block[g]; b < end; b++)
+            own_block(cache, g, b);
+    }
+}
+
+void rwk_kv_cache_count(const struct rwk_kv_cache *cache, uint64_t *ret_pages, uint64_t *ret_shared)
+{
+    *ret_pages = *ret_shared = 0;
+    for (uint32_t g = 0; g < cache->model->n_groups; g++)
+        for (uint64_t b = cache->first_block[g]; b < cache->n_blocks; b++)
+            if (cache->table[g][b]) {
+                ++*ret_pages;
+                *ret_shared +=
+                    atomic_load_explicit(&cache->table[g][b]->references, memory_order_relaxed) > 1;
+            }
+}
+
+size_t rwk_kv_cache_page_bytes(const struct rwk_kv_cache *cache, uint32_t group)
+{
+    return cache->store[group]->page_bytes;
 }

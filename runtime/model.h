@@ -113,9 +113,10 @@ struct rwk_model {
 
     struct rwk_position_plan position;
     const struct rwk_kernels *kernels;
-    uint64_t fingerprint;                    /* of what the numbers depend on: config, tensors' names, shapes and places */
+    uint64_t fingerprint;                    /* of what the numbers depend on (models/fingerprint.c) */
     uint64_t mapped_bytes, copied_bytes, n_parameters;
     uint32_t n_quantized;                    /* matrices */
+    uint64_t allocated_bytes;                /* all that the model asked the allocator for and holds */
 
     struct rwk_generation_defaults generation;
     atomic_uint references;

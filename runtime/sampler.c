@@ -1,6 +1,7 @@
 /* From logits to a token.
  *
- *   z [n] -> repetition penalty -> greedy: the largest, lowest id among equals
+ *   z [n] -> what the host makes of them -> repetition penalty
+ *                               -> greedy: the largest, lowest id among equals
  *                               -> top-k -> w = exp((z - max) / temperature) -> top-p -> min-p
  *                               -> one draw from what is left
  *
@@ -38,7 +39,7 @@ struct rwk_sampler {
     size_t capacity;
     void *block;    /* what the following lie in */
     uint64_t *seen; /* [capacity / 64 + 1] bits */
-    float *scores;  /* [capacity] logits after the penalty */
+    float *scores;  /* [capacity] logits after the host and the penalty */
     float *weights; /* [capacity] of the kept tokens, in their order */
     uint32_t *kept; /* [capacity] ids, ascending */
 };
@@ -83,11 +84,11 @@ enum rwk_status rwk_sampler_create(struct rwk_sampler **ret_sampler,
     enum rwk_status status = check_options(&o, error);
     if (status)
         return status;
-    rwk_memory_init(&memory, NULL, 0);
+    rwk_memory_init(&memory, o.allocator, 0);
     struct rwk_sampler *sampler = rwk_calloc(&memory, 1, sizeof *sampler);
     if (!sampler)
         return rwk_fail_nomem(error, sizeof *sampler);
-    rwk_memory_init(&sampler->memory, NULL, 0);
+    rwk_memory_init(&sampler->memory, o.allocator, 0);
     sampler->options = o;
     *ret_sampler = sampler;
     return RWK_STATUS_OK;
@@ -98,7 +99,7 @@ void rwk_sampler_close(struct rwk_sampler **sampler)
     struct rwk_memory memory;
     if (!sampler || !*sampler)
         return;
-    rwk_memory_init(&memory, NULL, 0);
+    rwk_memory_init(&memory, &(*sampler)->memory.host, 0);
     rwk_free(&(*sampler)->memory, (*sampler)->block);
     rwk_free(&memory, *sampler);
     *sampler = NULL;
@@ -189,18 +190,34 @@ static float penalised(float z, double penalty)
     return (float)(x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x);
 }
 
-static enum rwk_status penalise(struct rwk_sampler *s, const float *logits, size_t n,
-                                const uint32_t *history, size_t n_history, struct rwk_error *error)
+/* The host's turn on the scores. It may forbid tokens by minus infinity, which then counts as the
+ * least number that there is. */
+static enum rwk_status adjust(struct rwk_sampler *s, size_t n, struct rwk_error *error)
+{
+    const uint32_t minus_infinity = 0xff800000u;
+    bool is_empty = true;
+    s->options.adjust(s->options.adjust_data, s->scores, n);
+    for (size_t i = 0; i < n; i++) {
+        bool forbidden = rwk_float_bits(s->scores[i]) == minus_infinity;
+        s->scores[i] = forbidden ? -FLT_MAX : s->scores[i];
+        is_empty &= forbidden;
+    }
+    if (is_empty)
+        return rwk_fail(error, RWK_STATUS_NUMERIC, NULL, "every token was forbidden");
+    return check_finite(s->scores, n, error);
+}
+
+static enum rwk_status penalise(struct rwk_sampler *s, size_t n, const uint32_t *history,
+                                size_t n_history, struct rwk_error *error)
 {
     for (size_t i = 0; i < n_history; i++)
         if (history[i] >= n)
             return rwk_fail(error, RWK_STATUS_RANGE, NULL,
                             "token %u of the history has no logit: there are %zu", history[i], n);
-    memcpy(s->scores, logits, n * sizeof *logits);
     for (size_t i = 0; i < n_history; i++) {
         uint64_t bit = UINT64_C(1) << history[i] % 64, *word = &s->seen[history[i] / 64];
         if (!(*word & bit))
-            s->scores[history[i]] = penalised(logits[history[i]], s->options.repetition_penalty);
+            s->scores[history[i]] = penalised(s->scores[history[i]], s->options.repetition_penalty);
         *word |= bit;
     }
     for (size_t i = 0; i < n_history; i++)
@@ -393,13 +410,18 @@ enum rwk_status rwk_sampler_sample(struct rwk_sampler *sampler, const float *log
         return rwk_fail(error, RWK_STATUS_RANGE, NULL, "one token cannot be drawn from %zu logits",
                         n_logits);
     enum rwk_status status = check_finite(logits, n_logits, error);
-    if (!status && (has_penalty || !is_greedy))
+    bool has_scores = has_penalty || o->adjust;
+    if (!status && (has_scores || !is_greedy))
         status = reserve(sampler, n_logits, error);
+    if (!status && has_scores)
+        memcpy(sampler->scores, logits, n_logits * sizeof *logits);
+    if (!status && o->adjust)
+        status = adjust(sampler, n_logits, error);
     if (!status && has_penalty)
-        status = penalise(sampler, logits, n_logits, history, n_history, error);
+        status = penalise(sampler, n_logits, history, n_history, error);
     if (status)
         return status;
-    const float *scores = has_penalty ? sampler->scores : logits;
+    const float *scores = has_scores ? sampler->scores : logits;
     uint32_t token = is_greedy ? largest(scores, n_logits) : draw(sampler, scores, n_logits);
     *ret_sample = describe(logits, n_logits, token);
     return RWK_STATUS_OK;

@@ -544,6 +544,21 @@ class Perplexity(Case):
         plain, = self.results(MODEL, self.text, '--length', 64)
         self.assertEqual((plain['rope_scaling'], plain['perplexity']), (None, rows[0]['perplexity']))
 
+    def test_what_cannot_be_measured_is_refused_before_anything_is(self):
+        # the first model has no weights: an attempt to measure it would fail in another way
+        hollow = os.path.join(self.tmp, 'hollow')
+        os.makedirs(hollow)
+        for name in ('config.json', 'tokenizer.json'):
+            with open(os.path.join(hollow, name), 'wb') as f:
+                f.write(contents(os.path.join(MODEL, name)))
+        self.fails('perplexity', hollow, self.uniform, self.text, '--length', '64,300',
+                   names=[self.uniform, 300, 256])
+        self.fails('perplexity', hollow, self.uniform, self.text, '--length', 64,
+                   '--rope-scaling', 'yarn:2', names=['rope-scaling', 'learned'])
+        self.fails('perplexity', hollow, self.text, '--length', 64, '--rope-scaling', 'none',
+                   '--rope-scaling', 'frob:2', names=['frob:2'])
+        self.fails('perplexity', hollow, self.text, '--length', 64, names=['safetensors'])
+
     def test_buckets_add_up(self):
         r, = self.results(MODEL, self.text, '--length', 64, '--buckets', 4)
         self.assertEqual(sum(b['tokens'] for b in r['buckets']), r['tokens'])

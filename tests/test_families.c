@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ropewalk/ropewalk.h>
+#include "checkpoint.h"
 
 #define TOLERANCE 2e-5
 
@@ -64,24 +64,6 @@ static void expected_close(struct expected *e)
     rwk_tensor_file_close(&e->file);
 }
 
-static struct rwk_model *open_case(const char *name, const struct rwk_model_options *options)
-{
-    char path[PATH_SIZE];
-    struct rwk_error error = { .size = sizeof error };
-    struct rwk_model *model = NULL;
-    snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s", name);
-    ck_assert_msg(rwk_model_open(&model, path, options, &error) == RWK_STATUS_OK, "%s", error.message);
-    return model;
-}
-
-static struct rwk_session *open_session(struct rwk_model *model, const struct rwk_session_options *options)
-{
-    struct rwk_error error = { .size = sizeof error };
-    struct rwk_session *session = NULL;
-    ck_assert_msg(rwk_session_create(&session, model, options, &error) == RWK_STATUS_OK, "%s", error.message);
-    return session;
-}
-
 /* All logits of the prompt in one call; the caller frees them. */
 static float *all_logits(struct rwk_model *model, const struct expected *e, struct rwk_session_options options)
 {
@@ -134,7 +116,7 @@ START_TEST(logits_and_continuation_are_the_references)
     const char *name = cases[_i];
     snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected.safetensors", name);
     expected_open(&e, path);
-    struct rwk_model *model = open_case(name, NULL);
+    struct rwk_model *model = open_checkpoint(name, NULL);
     float *logits = all_logits(model, &e, exact_options());
     check_close(name, logits, &e);
     free(logits);
@@ -165,7 +147,7 @@ START_TEST(bits_do_not_depend_on_threads_or_chunks)
     const char *name = cases[_i];
     snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected.safetensors", name);
     expected_open(&e, path);
-    struct rwk_model *model = open_case(name, NULL);
+    struct rwk_model *model = open_checkpoint(name, NULL);
     ck_assert_int_eq(rwk_pool_create(&pool, 3, NULL, NULL), RWK_STATUS_OK);
     struct rwk_session_options options;
     rwk_session_options_init(&options);
@@ -215,7 +197,7 @@ START_TEST(scalings_chosen_at_load_time_are_the_references)
         rwk_model_options_init(&options);
         options.rope_scaling = scalings[_i].rope_scaling;
         options.rope_theta = scalings[_i].theta;
-        struct rwk_model *model = open_case(cases[c], &options);
+        struct rwk_model *model = open_checkpoint(cases[c], &options);
         float *logits = all_logits(model, &e, exact_options());
         check_close(path, logits, &e);
         free(logits);
@@ -252,7 +234,7 @@ START_TEST(a_window_model_decodes_ten_thousand_tokens_in_constant_memory)
     struct rwk_allocator allocator = { counting_alloc, counting_free, &counter };
     struct rwk_session_options options;
     struct rwk_memory_plan plan = { .size = sizeof plan }, longer = { .size = sizeof longer };
-    struct rwk_model *model = open_case("mistral-window", NULL);
+    struct rwk_model *model = open_checkpoint("mistral-window", NULL);
     rwk_session_options_init(&options);
     options.allocator = &allocator;
     options.chunk = 64;

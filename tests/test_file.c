@@ -38,10 +38,10 @@ START_TEST(holds_the_same_bytes_in_every_mode)
         ck_assert_str_eq(file.path, path);
         ck_assert_int_eq((int)file.load_mode, (int)modes[i]);
         for (int how = RWK_PREFETCH_AUTO; how <= RWK_PREFETCH_NOW; how++) {
-            rwk_file_prefetch(&file, 0, N, (enum rwk_prefetch)how);
-            rwk_file_prefetch(&file, 4097, SIZE_MAX, (enum rwk_prefetch)how);
-            rwk_file_prefetch(&file, N, 1, (enum rwk_prefetch)how);
-            rwk_file_prefetch(&file, SIZE_MAX, SIZE_MAX, (enum rwk_prefetch)how);
+            rwk_file_prefetch(&file, 0, N, (enum rwk_prefetch)how, NULL);
+            rwk_file_prefetch(&file, 4097, SIZE_MAX, (enum rwk_prefetch)how, NULL);
+            rwk_file_prefetch(&file, N, 1, (enum rwk_prefetch)how, NULL);
+            rwk_file_prefetch(&file, SIZE_MAX, SIZE_MAX, (enum rwk_prefetch)how, NULL);
         }
         rwk_file_close(&file);
         ck_assert_ptr_null(file.data);
@@ -59,7 +59,7 @@ START_TEST(takes_empty_files)
         ck_assert_int_eq(rwk_file_open(&file, path, modes[i], &memory, &error), RWK_STATUS_OK);
         ck_assert_uint_eq(file.size, 0);
         ck_assert_ptr_nonnull(file.data);
-        rwk_file_prefetch(&file, 0, 0, RWK_PREFETCH_NOW);
+        rwk_file_prefetch(&file, 0, 0, RWK_PREFETCH_NOW, NULL);
         rwk_file_close(&file);
     }
 }

@@ -235,6 +235,48 @@ START_TEST(survives_every_refused_allocation)
 }
 END_TEST
 
+/* Where each worker ran. */
+struct places {
+    atomic_int cpu[4];
+};
+
+static void note_place(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
+{
+    struct places *places = arg;
+    struct timespec t = { .tv_nsec = 100000 };
+    for (; begin < end; begin++)
+        nanosleep(&t, NULL); /* so that every worker gets some */
+    atomic_store(&places->cpu[worker], sched_getcpu());
+}
+
+START_TEST(workers_run_where_they_are_bound)
+{
+    struct rwk_error error = { .size = sizeof error };
+    cpu_set_t mask;
+    uint32_t last = 0, nowhere = CPU_SETSIZE - 1;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mask, &mask), 0);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++)
+        last = CPU_ISSET(i, &mask) ? i : last;
+    struct rwk_pool *pool = pool_open(4);
+    struct rwk_executor executor = { .pool = pool, .n_workers = 4 };
+    struct places places = { { -1, -1, -1, -1 } };
+    ck_assert_int_eq(rwk_pool_pin(pool, &last, 1, &error), RWK_STATUS_OK);
+    int seen = 0;
+    for (int i = 0; i < 50; i++)
+        rwk_run(&executor, 400, note_place, &places);
+    for (int w = 1; w < 4; w++) {
+        int cpu = atomic_load(&places.cpu[w]);
+        seen += cpu >= 0;
+        ck_assert_msg(cpu < 0 || cpu == (int)last, "worker %d ran on %d, not on %u", w, cpu, last);
+    }
+    ck_assert_int_gt(seen, 0);
+    ck_assert_int_eq(rwk_pool_pin(pool, &nowhere, 1, &error), RWK_STATUS_RANGE);
+    ck_assert_str_eq(error.subject, "cpus");
+    ck_assert_int_eq(rwk_pool_pin(pool, NULL, 0, &error), RWK_STATUS_RANGE);
+    rwk_pool_close(&pool);
+}
+END_TEST
+
 START_TEST(default_threads_stay_within_the_affinity_mask)
 {
     cpu_set_t before, one;
@@ -265,6 +307,7 @@ int main(void)
     tcase_add_test(tc, works_alone_without_an_executor);
     tcase_add_test(tc, refuses_no_threads_and_too_many);
     tcase_add_test(tc, survives_every_refused_allocation);
+    tcase_add_test(tc, workers_run_where_they_are_bound);
     tcase_add_test(tc, default_threads_stay_within_the_affinity_mask);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

@@ -591,10 +591,81 @@ END_TEST
 START_TEST(of_two_tables_the_first_is_changed)
 {
     struct rwk_position_request r = read_keys(&gemma3, "{}");
-    ck_assert_int_eq(choose(&r, "linear:8", 0, 0), RWK_STATUS_OK);
-    ck_assert_int_eq(r.rope[0].type, RWK_ROPE_LINEAR);
-    ck_assert_int_eq(r.rope[1].type, RWK_ROPE_DEFAULT);
+    ck_assert_int_eq(choose(&r, "linear:8", 7e6, 0), RWK_STATUS_OK);
+    ck_assert(r.rope[0].type == RWK_ROPE_LINEAR && r.rope[0].theta == 7e6);
+    ck_assert(r.rope[1].type == RWK_ROPE_DEFAULT && r.rope[1].theta == 1e4);
     ck_assert_str_eq(r.rope[0].name, "full_attention");
+}
+END_TEST
+
+START_TEST(a_choice_by_layer_type_reaches_both_tables)
+{
+    struct rwk_position_request r = read_keys(&gemma3, "{}");
+    ck_assert_int_eq(choose(&r,
+                            "{\"full_attention\": {\"rope_type\": \"ntk\", \"factor\": 4, "
+                            "\"rope_theta\": 2e6}, \"sliding_attention\": {\"rope_type\": "
+                            "\"linear\", \"factor\": 2, \"rope_theta\": 3e4}}",
+                            0, 0),
+                     RWK_STATUS_OK);
+    ck_assert(r.rope[0].type == RWK_ROPE_NTK && r.rope[0].factor == 4 && r.rope[0].theta == 2e6);
+    ck_assert(r.rope[1].type == RWK_ROPE_LINEAR && r.rope[1].factor == 2 && r.rope[1].theta == 3e4);
+    ck_assert_uint_eq(r.trained_context, 4096);
+    r = read_keys(&gemma3, "{\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8}}");
+    ck_assert_int_eq(choose(&r,
+                            "{\"sliding_attention\": {\"rope_type\": \"yarn\", \"factor\": 2, "
+                            "\"original_max_position_embeddings\": 512}}",
+                            0, 0),
+                     RWK_STATUS_OK);
+    ck_assert(r.rope[0].type == RWK_ROPE_LINEAR && r.rope[0].factor == 8); /* not named */
+    ck_assert(r.rope[1].type == RWK_ROPE_YARN && r.rope[1].original_context == 512);
+    ck_assert_uint_eq(r.trained_context, 0);
+}
+END_TEST
+
+/* Both tables are scaled by the config; a choice without layer types would leave one of them. */
+START_TEST(a_choice_that_would_reach_one_of_two_scaled_tables_is_refused)
+{
+    static const char config[] =
+        "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8}, "
+        "\"sliding_attention\": {\"rope_type\": \"linear\", \"factor\": 2}}}";
+    static const char *const flat[] = { "none", "yarn:4",
+                                        "{\"rope_type\": \"ntk\", \"factor\": 2}" };
+    for (size_t i = 0; i < N(flat); i++) {
+        struct rwk_position_request r = read_keys(&gemma3, config), before = r;
+        ck_assert_int_eq(choose(&r, flat[i], 0, 0), RWK_STATUS_RANGE);
+        ck_assert_ptr_nonnull(strstr(error.message, "sliding_attention layers are scaled as well"));
+        ck_assert_int_eq(memcmp(&r, &before, sizeof r), 0);
+    }
+    struct rwk_position_request r = read_keys(&gemma3, config);
+    ck_assert_int_eq(choose(&r,
+                            "{\"full_attention\": {\"rope_type\": \"default\"}, "
+                            "\"sliding_attention\": {\"rope_type\": \"default\"}}",
+                            0, 0),
+                     RWK_STATUS_OK);
+    ck_assert(r.rope[0].type == RWK_ROPE_DEFAULT && r.rope[1].type == RWK_ROPE_DEFAULT);
+}
+END_TEST
+
+START_TEST(bad_choices_by_layer_type_are_refused)
+{
+    static const char *const bad[] = {
+        "{\"full_attention\": {\"rope_type\": \"ntk\", \"factor\": 2}, \"factor\": 2}",
+        "{\"full_attention\": {\"rope_type\": \"ntk\", \"factor\": 2}, \"chunked_attention\": {}}",
+        "{\"full_attention\": {}}",
+        "{\"full_attention\": null}",
+        "{\"sliding_attention\": 4}",
+        "{\"sliding_attention\": {\"rope_type\": \"ntk\", \"factor\": 0.5}}",
+        "{\"full_attention\": {\"rope_type\": \"ntk\", \"factor\": 2, \"beta_fast\": 3}}",
+    };
+    for (size_t i = 0; i < N(bad); i++) {
+        struct rwk_position_request r = read_keys(&gemma3, "{}"), before = r;
+        ck_assert_msg(choose(&r, bad[i], 0, 0) != RWK_STATUS_OK, "%s is accepted", bad[i]);
+        ck_assert_msg(strncmp(error.message, "rope-scaling", 12) == 0, "%s", error.message);
+        ck_assert_int_eq(memcmp(&r, &before, sizeof r), 0);
+    }
+    /* a model with one table has no layer types */
+    check_choice_refused("{}", "{\"full_attention\": {\"rope_type\": \"ntk\", \"factor\": 2}}", 0,
+                         0, "rope-scaling");
 }
 END_TEST
 
@@ -738,6 +809,9 @@ int main(void)
         theta_alone_can_be_chosen,
         without_options_nothing_changes,
         of_two_tables_the_first_is_changed,
+        a_choice_by_layer_type_reaches_both_tables,
+        a_choice_that_would_reach_one_of_two_scaled_tables_is_refused,
+        bad_choices_by_layer_type_are_refused,
         choices_that_are_not_understood_are_refused,
         choices_without_effect_are_refused,
         choices_do_not_apply_to_other_positions,

@@ -592,10 +592,77 @@ START_TEST(buffers_grow_with_the_vocabulary)
 }
 END_TEST
 
+/* ---- the host's stage ---- */
+
+struct bias {
+    uint32_t token;
+    float by; /* added; or, with -INFINITY, forbidden */
+    bool all;
+    int calls;
+};
+
+static void add_bias(void *user_data, float *logits, size_t n)
+{
+    struct bias *b = user_data;
+    b->calls++;
+    for (size_t i = 0; i < n; i++)
+        if (b->all || i == b->token)
+            logits[i] += b->by;
+}
+
+START_TEST(the_hosts_stage_works_on_a_copy_of_the_logits)
+{
+    static const float logits[] = { 1, 4, 3, 2 };
+    const uint32_t history[] = { 2 };
+    struct bias bias = { .token = 1, .by = -INFINITY };
+    struct rwk_sampler_options o;
+    struct rwk_sampler *sampler = NULL;
+    struct rwk_sample sample;
+    float copy[4];
+    struct rwk_error error = { .size = sizeof error };
+    memcpy(copy, logits, sizeof copy);
+    rwk_sampler_options_init(&o);
+    o.adjust = add_bias;
+    o.adjust_data = &bias;
+    ck_assert_int_eq(rwk_sampler_create(&sampler, &o, &error), RWK_STATUS_OK);
+    ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, NULL, 0, &sample, &error), RWK_STATUS_OK);
+    ck_assert_uint_eq(sample.token, 2);
+    ck_assert_uint_eq(sample.rank, 1); /* of the logits as the model gave them */
+    bias.by = -3;
+    ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, NULL, 0, &sample, &error), RWK_STATUS_OK);
+    ck_assert_uint_eq(sample.token, 2);
+    ck_assert_mem_eq(copy, logits, sizeof copy);
+    rwk_sampler_close(&sampler);
+
+    o.temperature = 0.5;
+    o.repetition_penalty = 4; /* 3 / 4: the other two are likelier now */
+    bias.by = -INFINITY;
+    ck_assert_int_eq(rwk_sampler_create(&sampler, &o, &error), RWK_STATUS_OK);
+    for (int i = 0; i < 200; i++) {
+        ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, history, 1, &sample, &error),
+                         RWK_STATUS_OK);
+        ck_assert_uint_ne(sample.token, 1); /* never what was forbidden */
+    }
+    ck_assert_int_eq(bias.calls, 202);
+    bias.all = true;
+    ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, NULL, 0, &sample, &error),
+                     RWK_STATUS_NUMERIC);
+    bias.by = NAN;
+    ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, NULL, 0, &sample, &error),
+                     RWK_STATUS_NUMERIC);
+    bias.by = INFINITY;
+    ck_assert_int_eq(rwk_sampler_sample(sampler, copy, 4, NULL, 0, &sample, &error),
+                     RWK_STATUS_NUMERIC);
+    ck_assert_mem_eq(copy, logits, sizeof copy);
+    rwk_sampler_close(&sampler);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         exp_is_within_one_ulp,
+        the_hosts_stage_works_on_a_copy_of_the_logits,
         exp_is_exact_at_the_ends,
         greedy_takes_the_lowest_of_equals,
         greedy_draws_no_random_number,

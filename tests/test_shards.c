@@ -44,9 +44,16 @@ static void write_index(const char *text)
     scratch_write("model.safetensors.index.json", text, strlen(text));
 }
 
+static enum rwk_status open_path(struct rwk_weights_set *ret_set, const char *path,
+                                 enum rwk_load_mode mode, struct rwk_memory *from)
+{
+    struct rwk_files files = rwk_files_of(path, from);
+    return rwk_weights_open(ret_set, &files, mode, &error);
+}
+
 static enum rwk_status open_set(void)
 {
-    return rwk_weights_open(&set, scratch, RWK_LOAD_MAP, &memory, &error);
+    return open_path(&set, scratch, RWK_LOAD_MAP, &memory);
 }
 
 static void assert_open(void)
@@ -212,10 +219,10 @@ START_TEST(says_what_was_looked_for)
     ck_assert_int_eq(open_set(), RWK_STATUS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, "pytorch_model.bin"));
     ck_assert_ptr_nonnull(strstr(error.message, "only safetensors"));
-    ck_assert_int_eq(rwk_weights_open(&set, "/nowhere", RWK_LOAD_MAP, &memory, &error),
+    ck_assert_int_eq(open_path(&set, "/nowhere", RWK_LOAD_MAP, &memory),
                      RWK_STATUS_IO);
     ck_assert_ptr_nonnull(strstr(error.message, "does not exist"));
-    ck_assert_int_eq(rwk_weights_open(&set, "/dev/null", RWK_LOAD_MAP, &memory, &error),
+    ck_assert_int_eq(open_path(&set, "/dev/null", RWK_LOAD_MAP, &memory),
                      RWK_STATUS_IO);
     ck_assert_ptr_nonnull(strstr(error.message, "not a directory"));
 }
@@ -278,7 +285,7 @@ START_TEST(survives_every_refused_allocation)
             struct rwk_memory own;
             struct rwk_weights_set own_set = { 0 };
             rwk_memory_init(&own, &allocator, 0);
-            status = rwk_weights_open(&own_set, scratch, (enum rwk_load_mode)mode, &own, &error);
+            status = open_path(&own_set, scratch, (enum rwk_load_mode)mode, &own);
             ck_assert(status == RWK_STATUS_OK || status == RWK_STATUS_NOMEM);
             rwk_weights_close(&own_set);
             ck_assert_int_eq(host.n_held, 0);

@@ -13,9 +13,9 @@ double process_started;
 
 static const struct command commands[] = {
     { "generate", COMMAND_GENERATE, "MODEL [PROMPT]", 1, 2, "Continue a text",
-      "PROMPT is read from standard input where it is not given. Prints the continuation only, token by\n"
-      "token. Samples where the model's settings or an option below ask for it; else always takes the\n"
-      "likeliest token.\n",
+      "PROMPT is read from standard input where it is not given. Prints the continuation only,\n"
+      "token by token. Samples where the model's settings or an option below ask for it; else\n"
+      "always takes the likeliest token.\n",
       run_generate },
     { "logits", COMMAND_LOGITS, "--ids LIST --output FILE MODEL", 1, 1,
       "Write the logits of every token of a list as a safetensors file",
@@ -28,12 +28,14 @@ static const struct command commands[] = {
       run_detokenize },
     { "perplexity", COMMAND_PERPLEXITY, "MODEL [MODEL ...] FILE", 2, SIZE_MAX,
       "Measure how well models predict a text, at several lengths and position scalings",
-      "The text is cut into windows of --length tokens side by side; every token of a window but its\n"
-      "first is scored, an incomplete last window is left out. --rope-scaling may be given several times.\n",
+      "The text is cut into windows of --length tokens side by side; every token of a window but\n"
+      "its first is scored, an incomplete last window is left out. --rope-scaling may be given\n"
+      "several times.\n",
       run_perplexity },
     { "inspect", COMMAND_INSPECT, "MODEL|CONFIG.json|FILE.safetensors", 1, 1,
       "Show what a model, a configuration or a weight file holds", "", run_inspect },
-    { "rope", COMMAND_ROPE, "MODEL|CONFIG.json", 1, 1, "Show the effective position plan", "", run_rope },
+    { "rope", COMMAND_ROPE, "MODEL|CONFIG.json", 1, 1, "Show the effective position plan", "",
+      run_rope },
     { "bench", COMMAND_BENCH, "MODEL", 1, 1, "Measure prefill and decode speed", "", run_bench },
     { "quantize", COMMAND_QUANTIZE, "--type q8|q4 MODEL DIRECTORY", 2, 2, "Write a model with quantised weights", "",
       run_quantize },
@@ -44,7 +46,9 @@ static void print_overview(FILE *file)
     fputs("usage: ropewalk COMMAND [options] ...\n\ncommands:\n", file);
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fputs("\n'ropewalk COMMAND --help' shows a command's options, 'ropewalk --version' the version.\n", file);
+    fputs("\n'ropewalk COMMAND --help' shows a command's options, "
+          "'ropewalk --version' the version.\n",
+          file);
 }
 
 static const struct command *command_find(const char *name)

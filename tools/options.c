@@ -1,36 +1,27 @@
-/* argv -> struct options, driven by one table.
- *
- * Numbers are read strictly: digits only for counts, so "12x", "", "1e3", " 5", "-1", "+3" and
- * what does not fit are refused and never become something else; reals are decimal with an
- * optional exponent, never "nan", "inf" or hexadecimal. A word that a command has no use for is
- * wrong usage, not ignored. */
+/* argv -> struct options, driven by one table. What the library has an option for too comes from
+ * the library's table: bounds, choices and help are written there once, and its parser, which is
+ * strict, reads the values of all. A word that a command has no use for is wrong usage, not
+ * ignored. */
 #include "options.h"
 
-#include <errno.h>
-#include <float.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ropewalk/ropewalk.h>
+#include "load.h"
 #include "output.h"
 #include "tool.h"
 
 enum option_kind {
-    KIND_FLAG,   /* bool */
-    KIND_COUNT,  /* uint64_t in [min, max] */
-    KIND_COUNTS, /* struct counts: "256,512", each in [min, max] */
-    KIND_REAL,   /* double in [real_min, real_max] */
-    KIND_TEXT,   /* const char *, not empty unless `empty` */
-    KIND_TEXTS,  /* struct texts: may be given several times */
-    KIND_CHOICE, /* uint32_t */
-};
-
-struct choice {
-    const char *name;
-    uint32_t value;
+    KIND_FLAG,    /* bool */
+    KIND_COUNT,   /* uint64_t in [min, max] */
+    KIND_COUNTS,  /* struct counts: "256,512", each in [min, max] */
+    KIND_TEXT,    /* const char * */
+    KIND_TEXTS,   /* struct texts: may be given several times */
+    KIND_CHOICE,  /* uint32_t */
+    KIND_LIBRARY, /* as the library's option of that name: uint64_t, double or uint32_t */
 };
 
 struct option_row {
@@ -40,13 +31,12 @@ struct option_row {
     unsigned commands;
     size_t field;         /* of struct options */
     const char *argument; /* as the usage text shows it */
-    const char *help;
+    const char *help;     /* NULL: the library's */
     uint64_t min, max;
-    double real_min, real_max;
-    const struct choice *choices; /* ends with a NULL name */
+    const struct rwk_choice *choices;
+    const char *key; /* the library's name, where it is another than `name` with '_' for '-' */
 };
 
-#define ABOVE_ZERO DBL_MIN /* the least double that counts as more than nothing */
 #define FIELD(name) offsetof(struct options, name)
 #define LOADING                                                                                \
     (COMMAND_GENERATE | COMMAND_LOGITS | COMMAND_PERPLEXITY | COMMAND_INSPECT | COMMAND_BENCH)
@@ -55,48 +45,35 @@ struct option_row {
 #define ALL (LOADING | TOKENIZING | COMMAND_ROPE | COMMAND_QUANTIZE)
 #define MAX_TOKENS INT32_MAX
 
-static const struct choice kv_types[] = {
-    { "f16", RWK_KV_F16 }, { "f32", RWK_KV_F32 }, { "bf16", RWK_KV_BF16 }, { "q8", RWK_KV_Q8 }, { 0 },
-};
-static const struct choice weights[] = {
-    { "as-stored", RWK_WEIGHTS_AS_STORED }, { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 },
-};
-static const struct choice quantized[] = { { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 } };
-static const struct choice activations[] = {
-    { "auto", RWK_ACTIVATIONS_AUTO }, { "f32", RWK_ACTIVATIONS_F32 }, { "int8", RWK_ACTIVATIONS_INT8 }, { 0 },
-};
-static const struct choice cpus[] = {
-    { "auto", RWK_CPU_AUTO },     { "scalar", RWK_CPU_SCALAR }, { "avx2", RWK_CPU_AVX2 },
-    { "avx512", RWK_CPU_AVX512 }, { "neon", RWK_CPU_NEON },     { 0 },
-};
-static const struct choice load_modes[] = {
-    { "map", RWK_LOAD_MAP }, { "read", RWK_LOAD_READ }, { "lock", RWK_LOAD_MAP_LOCK }, { 0 },
+static const struct rwk_choice quantized[] = {
+    { "q8", RWK_WEIGHTS_Q8 }, { "q4", RWK_WEIGHTS_Q4 }, { 0 },
 };
 
 static const struct option_row rows[N_OPTIONS] = {
     [OPTION_TOKENS] = { "max-new-tokens", 'n', KIND_COUNT, COMMAND_GENERATE, FIELD(n_tokens), "N",
-        "tokens to generate; 0: only evaluate the prompt (default: the model's, or 128)", 0, MAX_TOKENS },
+        "tokens to generate; 0: only evaluate the prompt (default: the model's, or 128)", 0,
+        MAX_TOKENS },
     [OPTION_GREEDY] = { "greedy", 0, KIND_FLAG, COMMAND_GENERATE, FIELD(greedy), NULL,
         "always the likeliest token" },
-    [OPTION_TEMPERATURE] = { "temperature", 0, KIND_REAL, COMMAND_GENERATE, FIELD(temperature), "X",
-        "divide logits by X before sampling; 0: greedy", .real_max = DBL_MAX },
-    [OPTION_TOP_K] = { "top-k", 0, KIND_COUNT, COMMAND_GENERATE, FIELD(top_k), "K",
-        "sample from the K likeliest tokens; 0: all", 0, INT32_MAX },
-    [OPTION_TOP_P] = { "top-p", 0, KIND_REAL, COMMAND_GENERATE, FIELD(top_p), "X",
-        "sample from the fewest tokens that hold probability X", .real_max = 1 },
-    [OPTION_MIN_P] = { "min-p", 0, KIND_REAL, COMMAND_GENERATE, FIELD(min_p), "X",
-        "leave out tokens below X times the likeliest one's probability", .real_max = 1 },
-    [OPTION_REPETITION_PENALTY] = { "repetition-penalty", 0, KIND_REAL, COMMAND_GENERATE,
-        FIELD(repetition_penalty), "X", "make tokens that were there already less likely; 1: off",
-        .real_min = ABOVE_ZERO, .real_max = DBL_MAX },
-    [OPTION_SEED] = { "seed", 0, KIND_COUNT, COMMAND_GENERATE, FIELD(seed), "N",
-        "of the random numbers (default: another one in each run)", 0, UINT64_MAX },
+    [OPTION_TEMPERATURE] = { "temperature", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(temperature) },
+    [OPTION_TOP_K] = { "top-k", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(top_k) },
+    [OPTION_TOP_P] = { "top-p", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(top_p) },
+    [OPTION_MIN_P] = { "min-p", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(min_p) },
+    [OPTION_REPETITION_PENALTY] = { "repetition-penalty", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(repetition_penalty) },
+    [OPTION_SEED] = { "seed", 0, KIND_LIBRARY, COMMAND_GENERATE,
+        FIELD(seed),
+        .help = "of the random numbers (default: another one in each run)" },
     [OPTION_STOP] = { "stop", 0, KIND_TEXTS, COMMAND_GENERATE, FIELD(stop), "TEXT",
         "end before TEXT; may be given several times" },
     [OPTION_IGNORE_EOS] = { "ignore-eos", 0, KIND_FLAG, COMMAND_GENERATE, FIELD(ignore_eos), NULL,
         "go on after the model's end token" },
-    [OPTION_IDS] = { "ids", 0, KIND_TEXT, COMMAND_GENERATE | COMMAND_LOGITS, FIELD(ids), "\"1 2 3\"",
-        "token ids in place of a text" },
+    [OPTION_IDS] = { "ids", 0, KIND_TEXT, COMMAND_GENERATE | COMMAND_LOGITS, FIELD(ids),
+        "\"1 2 3\"", "token ids in place of a text" },
     [OPTION_IDS_FILE] = { "ids-file", 0, KIND_TEXT, COMMAND_GENERATE | COMMAND_LOGITS,
         FIELD(ids_file), "FILE", "token ids from a file" },
     [OPTION_PRINT_IDS] = { "print-ids", 0, KIND_FLAG, COMMAND_GENERATE, FIELD(print_ids), NULL,
@@ -107,14 +84,15 @@ static const struct option_row rows[N_OPTIONS] = {
         "one JSON value a line in and out: strings for text, arrays for ids" },
     [OPTION_NO_SPECIAL] = { "no-special", 0, KIND_FLAG, TOKENIZING, FIELD(no_special), NULL,
         "add no special tokens; leave them out of decoded text" },
-    [OPTION_PLAIN_SPECIAL] = { "plain-special", 0, KIND_FLAG, COMMAND_TOKENIZE, FIELD(plain_special),
-        NULL, "special tokens spelled in the text are ordinary text" },
+    [OPTION_PLAIN_SPECIAL] = { "plain-special", 0, KIND_FLAG, COMMAND_TOKENIZE,
+        FIELD(plain_special), NULL, "special tokens spelled in the text are ordinary text" },
     [OPTION_PIECES] = { "pieces", 0, KIND_FLAG, COMMAND_TOKENIZE, FIELD(pieces), NULL,
         "a table of id, piece and bytes of the text" },
     [OPTION_TENSORS] = { "tensors", 0, KIND_FLAG, COMMAND_INSPECT, FIELD(tensors), NULL,
         "list every tensor" },
     [OPTION_LENGTH] = { "length", 0, KIND_COUNTS, COMMAND_PERPLEXITY, FIELD(length), "N,N,...",
-        "window lengths in tokens (default: the context, or the text if it is shorter)", 2, MAX_TOKENS },
+        "window lengths in tokens (default: the context, or the text if it is shorter)", 2,
+        MAX_TOKENS },
     [OPTION_STRIDE] = { "stride", 0, KIND_COUNT, COMMAND_PERPLEXITY, FIELD(stride), "N",
         "a window every N tokens, each scoring its last N (default: windows side by side)", 1,
         MAX_TOKENS },
@@ -137,29 +115,29 @@ static const struct option_row rows[N_OPTIONS] = {
         FIELD(json), NULL, "print one JSON object" },
     [OPTION_THREADS] = { "threads", 't', KIND_COUNT, LOADING | COMMAND_QUANTIZE, FIELD(threads), "N",
         "threads (default: the processors this process may use)", 1, 1024 },
-    [OPTION_CONTEXT] = { "context", 'c', KIND_COUNT, LOADING & ~COMMAND_BENCH, FIELD(context), "N",
-        "positions to make room for (default: see docs/command.md)", 1, MAX_TOKENS },
-    [OPTION_CHUNK] = { "chunk", 0, KIND_COUNT, LOADING, FIELD(chunk), "N",
-        "tokens per pass over the weights (default 512); results do not depend on it", 1, 1 << 20 },
+    [OPTION_CONTEXT] = { "context", 'c', KIND_LIBRARY, LOADING & ~COMMAND_BENCH,
+        FIELD(context),
+        .help = "positions to make room for (default: see docs/command.md)" },
+    [OPTION_CHUNK] = { "chunk", 0, KIND_LIBRARY, LOADING,
+        FIELD(chunk) },
     [OPTION_ROPE_SCALING] = { "rope-scaling", 0, KIND_TEXTS, LOADING | COMMAND_ROPE,
-        FIELD(rope_scaling), "SPEC",
-        "none, linear:2, dynamic:4, ntk:4, yarn:4, llama3:8, or JSON as in config.json" },
-    [OPTION_ROPE_THETA] = { "rope-theta", 0, KIND_REAL, LOADING | COMMAND_ROPE, FIELD(rope_theta), "X",
-        "base of the rotary frequencies", .real_min = ABOVE_ZERO, .real_max = DBL_MAX },
-    [OPTION_ORIGINAL_CONTEXT] = { "original-context", 0, KIND_COUNT, LOADING | COMMAND_ROPE,
-        FIELD(original_context), "N", "context before scaling", 1, MAX_TOKENS },
-    [OPTION_KV_TYPE] = { "kv-type", 0, KIND_CHOICE, LOADING, FIELD(kv_type), NULL,
-        "how keys and values are kept", .choices = kv_types },
-    [OPTION_WEIGHTS] = { "weights", 0, KIND_CHOICE, LOADING, FIELD(weights), NULL,
-        "how weights are held", .choices = weights },
+        FIELD(rope_scaling), NULL, NULL },
+    [OPTION_ROPE_THETA] = { "rope-theta", 0, KIND_LIBRARY, LOADING | COMMAND_ROPE,
+        FIELD(rope_theta) },
+    [OPTION_ORIGINAL_CONTEXT] = { "original-context", 0, KIND_LIBRARY, LOADING | COMMAND_ROPE,
+        FIELD(original_context) },
+    [OPTION_KV_TYPE] = { "kv-type", 0, KIND_LIBRARY, LOADING,
+        FIELD(kv_type) },
+    [OPTION_WEIGHTS] = { "weights", 0, KIND_LIBRARY, LOADING,
+        FIELD(weights) },
     [OPTION_TYPE] = { "type", 0, KIND_CHOICE, COMMAND_QUANTIZE, FIELD(weights), NULL,
         "blocks of 32 weights with a scale, of 8 or 4 bits each", .choices = quantized },
-    [OPTION_ACTIVATIONS] = { "activations", 0, KIND_CHOICE, EVALUATING, FIELD(activations), NULL,
-        "what quantised weights are multiplied with", .choices = activations },
-    [OPTION_CPU] = { "cpu", 0, KIND_CHOICE, LOADING, FIELD(cpu), NULL,
-        "instruction set of the kernels", .choices = cpus },
-    [OPTION_LOAD] = { "load", 0, KIND_CHOICE, LOADING, FIELD(load), NULL,
-        "map weight files, read them, or map and lock them", .choices = load_modes },
+    [OPTION_ACTIVATIONS] = { "activations", 0, KIND_LIBRARY, EVALUATING,
+        FIELD(activations) },
+    [OPTION_CPU] = { "cpu", 0, KIND_LIBRARY, LOADING,
+        FIELD(cpu) },
+    [OPTION_LOAD] = { "load", 0, KIND_LIBRARY, LOADING,
+        FIELD(load), .key = "load_mode" },
     [OPTION_QUIET] = { "quiet", 'q', KIND_FLAG, ALL, FIELD(quiet), NULL,
         "no notices and no progress on standard error" },
     [OPTION_HELP] = { "help", 'h', KIND_FLAG, ALL, FIELD(help), NULL, "print this text" },
@@ -179,62 +157,33 @@ void usage_error(const char *command, const char *format, ...)
 
 /* ---- values ---- */
 
-/* Digits only, up to `end`. */
-static bool parse_count(const char *text, const char *end, uint64_t *ret)
+/* What a row comes to: the library's option, or one made of the row. */
+static struct rwk_option option_of(const struct option_row *row)
 {
-    uint64_t value = 0;
-    if (text == end)
-        return false;
-    for (; text < end; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-            return false;
-    }
-    *ret = value;
-    return true;
+    char key[64];
+    snprintf(key, sizeof key, "%s", row->key ? row->key : row->name);
+    for (char *c = key; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    struct rwk_option option = { .type = row->kind == KIND_CHOICE ? RWK_OPTION_CHOICE
+                                         : row->kind == KIND_TEXT || row->kind == KIND_TEXTS
+                                             ? RWK_OPTION_TEXT
+                                             : RWK_OPTION_COUNT,
+                                 .argument = row->argument, .min = row->min, .max = row->max,
+                                 .choices = row->choices };
+    if (row->kind == KIND_LIBRARY || !row->help)
+        option = *rwk_option_find(key);
+    option.key = row->name;
+    option.help = row->help ? row->help : option.help;
+    return option;
 }
 
-static const char *skip_digits(const char *text)
+static void parse(const struct option_row *row, const char *command, const char *text, size_t size,
+                  void *ret_value)
 {
-    while (*text >= '0' && *text <= '9')
-        text++;
-    return text;
-}
-
-/* [+-] digits [. digits] [e [+-] digits], as JSON but for a leading zero more or less. */
-static bool parse_real(const char *text, double *ret)
-{
-    const char *p = text + (*text == '-' || *text == '+'), *digits = p;
-    p = skip_digits(p);
-    if (p == digits)
-        return false;
-    if (*p == '.') {
-        digits = ++p;
-        p = skip_digits(p);
-        if (p == digits)
-            return false;
-    }
-    if (*p == 'e' || *p == 'E') {
-        p += 1 + (p[1] == '-' || p[1] == '+');
-        digits = p;
-        p = skip_digits(p);
-        if (p == digits)
-            return false;
-    }
-    if (*p)
-        return false;
-    *ret = strtod(text, NULL);
-    return isfinite(*ret);
-}
-
-static void set_count(const struct option_row *row, const char *command, const char *text,
-                      const char *end, uint64_t *ret)
-{
-    uint64_t value;
-    if (!parse_count(text, end, &value) || value < row->min || value > row->max)
-        usage_error(command, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
-                    row->name, text, row->min, row->max);
-    *ret = value;
+    struct rwk_error error = ERROR_INIT;
+    struct rwk_option option = option_of(row);
+    if (rwk_option_parse(&option, text, size, ret_value, &error))
+        usage_error(command, "--%s", error.message);
 }
 
 static void set_counts(const struct option_row *row, const char *command, const char *text,
@@ -245,46 +194,9 @@ static void set_counts(const struct option_row *row, const char *command, const 
     do {
         end = strchrnul(text, ',');
         reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items);
-        set_count(row, command, text, end, &list->items[list->n++]);
+        parse(row, command, text, (size_t)(end - text), &list->items[list->n++]);
         text = end + 1;
     } while (*end);
-}
-
-static void set_real(const struct option_row *row, const char *command, const char *text,
-                     double *ret)
-{
-    double value;
-    if (parse_real(text, &value) && value >= row->real_min && value <= row->real_max) {
-        *ret = value;
-        return;
-    }
-    const char *least = row->real_min == ABOVE_ZERO ? "above 0" : "of at least 0";
-    if (row->real_max == DBL_MAX)
-        usage_error(command, "--%s: '%s' is not a number %s", row->name, text, least);
-    usage_error(command, "--%s: '%s' is not a number from 0 to 1", row->name, text);
-}
-
-static void choice_names(const struct option_row *row, char *buffer, size_t size,
-                         const char *between)
-{
-    size_t used = 0;
-    buffer[0] = 0;
-    for (const struct choice *c = row->choices; c->name && used < size; c++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", used ? between : "", c->name);
-}
-
-static void set_choice(const struct option_row *row, const char *command, const char *text,
-                       uint32_t *ret)
-{
-    char names[128];
-    for (const struct choice *c = row->choices; c->name; c++) {
-        if (!strcmp(c->name, text)) {
-            *ret = c->value;
-            return;
-        }
-    }
-    choice_names(row, names, sizeof names, ", ");
-    usage_error(command, "--%s: '%s' is none of %s", row->name, text, names);
 }
 
 static void set_value(struct options *options, enum option_id id, const char *command,
@@ -298,36 +210,30 @@ static void set_value(struct options *options, enum option_id id, const char *co
     case KIND_FLAG:
         *(bool *)field = true;
         break;
-    case KIND_COUNT:
-        set_count(row, command, text, text + strlen(text), field);
-        break;
     case KIND_COUNTS:
         set_counts(row, command, text, field);
         break;
-    case KIND_REAL:
-        set_real(row, command, text, field);
+    case KIND_TEXTS:
+        reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items);
+        parse(row, command, text, strlen(text), &list->items[list->n++]);
         break;
-    case KIND_TEXT:
+    case KIND_TEXT: /* may be empty: whoever uses it knows better what that means */
         *(const char **)field = text;
         break;
-    case KIND_TEXTS:
-        if (!*text)
-            usage_error(command, "--%s: is empty", row->name);
-        reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items);
-        list->items[list->n++] = text;
-        break;
+    case KIND_COUNT:
     case KIND_CHOICE:
-        set_choice(row, command, text, field);
+    case KIND_LIBRARY:
+        parse(row, command, text, strlen(text), field);
         break;
     }
 }
 
 const char *options_choice(const struct options *options, enum option_id id)
 {
-    const struct option_row *row = &rows[id];
+    const struct rwk_option option = option_of(&rows[id]);
     uint32_t value;
-    memcpy(&value, (const char *)options + row->field, sizeof value);
-    for (const struct choice *c = row->choices; c->name; c++)
+    memcpy(&value, (const char *)options + rows[id].field, sizeof value);
+    for (const struct rwk_choice *c = option.choices; c->name; c++)
         if (c->value == value)
             return c->name;
     return "?";
@@ -427,6 +333,14 @@ void options_finish(struct options *options)
 
 enum { USAGE_COLUMN = 28 }; /* where the help of an option begins */
 
+static void choice_names(const struct rwk_choice *choices, char *buffer, size_t size)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (const struct rwk_choice *c = choices; c->name && used < size; c++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", used ? "|" : "", c->name);
+}
+
 void options_usage(const struct command *command)
 {
     out_print("usage: ropewalk %s [options] %s\n\n%s.\n%s\noptions:\n", command->name,
@@ -438,13 +352,14 @@ void options_usage(const struct command *command)
             continue;
         if (row->letter)
             snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        if (row->choices)
-            choice_names(row, names, sizeof names, "|");
-        const char *argument = row->choices ? names : row->argument;
+        const struct rwk_option option = option_of(row);
+        if (option.choices)
+            choice_names(option.choices, names, sizeof names);
+        const char *argument = option.choices ? names : option.argument;
         snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, argument ? " " : "",
                  argument ? argument : "");
         bool wide = strlen(left) > USAGE_COLUMN;
         out_print("  %-*s%s", USAGE_COLUMN, left, wide ? "\n" : " ");
-        out_print("%*s%s\n", wide ? USAGE_COLUMN + 3 : 0, "", row->help);
+        out_print("%*s%s\n", wide ? USAGE_COLUMN + 3 : 0, "", option.help);
     }
 }

@@ -1,4 +1,5 @@
 /* text -> ids -> windows -> log-probabilities -> exp(-mean), for every model, scaling and length.
+ * Whatever can be refused is refused for all of them before the first is measured.
  *
  * The rule
  *   - The text is tokenized once per model, with the special tokens that the tokenizer adds;
@@ -101,9 +102,10 @@ static void measure(struct measurement *m, struct rwk_session *session, const st
 struct job {
     const struct options *o;
     struct rwk_pool *pool;
-    const char *path;  /* of the model */
-    const struct ids *text;
+    const char *path; /* of the model */
+    struct ids text;
     struct counts lengths;
+    uint64_t only; /* the length where none is asked for */
     struct measurements *results;
     struct progress progress;
 };
@@ -116,12 +118,17 @@ static uint64_t longest(const struct counts *lengths)
     return most;
 }
 
+static uint64_t context_of(const struct job *job)
+{
+    return job->o->context ? job->o->context : longest(&job->lengths);
+}
+
 static void run_scaling(struct job *job, const char *rope_scaling)
 {
     const struct options *o = job->o;
     struct rwk_model_info info;
     struct rwk_session_options s;
-    uint64_t context = o->context ? o->context : longest(&job->lengths);
+    uint64_t context = context_of(job);
     struct rwk_model *model = model_open(job->path, o, rope_scaling, job->pool);
     model_info(model, &info);
     context_notice(&info, o, context);
@@ -134,7 +141,7 @@ static void run_scaling(struct job *job, const char *rope_scaling)
         reserve(&r->items, &r->capacity, r->n + 1, sizeof *r->items);
         r->items[r->n] = (struct measurement){ .model = job->path, .rope_scaling = rope_scaling,
                                                .length = job->lengths.items[i] };
-        measure(&r->items[r->n++], session, job->text, &job->progress, o);
+        measure(&r->items[r->n++], session, &job->text, &job->progress, o);
     }
     rwk_session_close(&session);
     rwk_model_close(&model);
@@ -150,7 +157,7 @@ static uint64_t default_length(const struct job *job)
     model_info(model, &info);
     rwk_model_close(&model);
     uint64_t length = context_limit(&info, job->o);
-    return job->text->n < length ? job->text->n : length;
+    return job->text.n < length ? job->text.n : length;
 }
 
 static void check_lengths(const struct job *job)
@@ -158,9 +165,9 @@ static void check_lengths(const struct job *job)
     const struct options *o = job->o;
     for (size_t i = 0; i < job->lengths.n; i++) {
         uint64_t length = job->lengths.items[i];
-        if (length < 2 || job->text->n < length)
+        if (length < 2 || job->text.n < length)
             die("%s: nothing to score: the text has %zu tokens, a window %" PRIu64,
-                o->arguments[o->n_arguments - 1], job->text->n, length < 2 ? 2 : length);
+                o->arguments[o->n_arguments - 1], job->text.n, length < 2 ? 2 : length);
         if (o->stride >= length)
             die("--stride: %" PRIu64 " is not shorter than a window of %" PRIu64, o->stride,
                 length);
@@ -169,54 +176,89 @@ static void check_lengths(const struct job *job)
     }
 }
 
-static uint64_t total_tokens(const struct job *job, size_t n_scalings)
+/* The scalings to compare; without any, the config's own (NULL). */
+static size_t n_scalings(const struct options *o)
+{
+    return o->rope_scaling.n ? o->rope_scaling.n : 1;
+}
+
+static const char *scaling_at(const struct options *o, size_t i)
+{
+    return o->rope_scaling.n ? o->rope_scaling.items[i] : NULL;
+}
+
+/* The position plan, which needs no weights, tells whether a scaling applies and the lengths
+ * fit. */
+static void check_plan(const struct job *job, const char *rope_scaling)
+{
+    struct rwk_error error = ERROR_INIT;
+    struct rwk_position_plan *plan = NULL;
+    struct rwk_position_info info = { .size = sizeof info };
+    struct rwk_model_options options;
+    model_options(&options, job->o, rope_scaling);
+    check(rwk_position_resolve(&plan, job->path, &options, &error), &error);
+    check(rwk_position_get_info(plan, &info), NULL);
+    if (context_of(job) > info.context_limit)
+        die("%s: %" PRIu64 " positions, while this model's end at %" PRIu64, job->path,
+            context_of(job), info.context_limit);
+    rwk_position_plan_close(&plan);
+}
+
+static uint64_t total_tokens(const struct job *job)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < job->lengths.n; i++)
-        total += job->lengths.items[i] * n_windows(job->text->n, job->lengths.items[i], job->o);
-    return total * n_scalings;
+        total += job->lengths.items[i] * n_windows(job->text.n, job->lengths.items[i], job->o);
+    return total * n_scalings(job->o);
 }
 
-static void run_model(struct job *job, const char *text, size_t size)
+static void prepare_model(struct job *job, const char *text, size_t size)
 {
     const struct options *o = job->o;
-    struct ids ids = { 0 };
-    uint64_t only;
     struct rwk_tokenizer *tokenizer = tokenizer_open(job->path);
-    encode(&ids, NULL, tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL);
+    encode(&job->text, NULL, tokenizer, text, size, RWK_ENCODE_ADD_SPECIAL);
     rwk_tokenizer_close(&tokenizer);
-    if (o->max_tokens && ids.n > o->max_tokens)
-        ids.n = o->max_tokens;
-    job->text = &ids;
+    if (o->max_tokens && job->text.n > o->max_tokens)
+        job->text.n = o->max_tokens;
     job->lengths = o->length;
     if (!o->length.n) {
-        only = default_length(job);
-        job->lengths = (struct counts){ .items = &only, .n = 1 };
+        job->only = default_length(job);
+        job->lengths = (struct counts){ .items = &job->only, .n = 1 };
     }
     check_lengths(job);
-    size_t n_scalings = o->rope_scaling.n ? o->rope_scaling.n : 1;
-    progress_start(&job->progress, job->path, o->quiet);
-    job->progress.total = total_tokens(job, n_scalings);
-    for (size_t i = 0; i < n_scalings; i++)
-        run_scaling(job, o->rope_scaling.n ? o->rope_scaling.items[i] : NULL);
+    for (size_t i = 0; i < n_scalings(o); i++)
+        check_plan(job, scaling_at(o, i));
+}
+
+static void run_model(struct job *job)
+{
+    progress_start(&job->progress, job->path, job->o->quiet);
+    job->progress.total = total_tokens(job);
+    for (size_t i = 0; i < n_scalings(job->o); i++)
+        run_scaling(job, scaling_at(job->o, i));
     progress_clear();
-    ids_finish(&ids);
 }
 
 int run_perplexity(const struct options *o)
 {
     struct measurements results = { 0 };
-    struct job job = { .o = o, .results = &results };
-    size_t size;
+    size_t size, n_jobs = o->n_arguments - 1;
     report_check(o);
-    char *owned = read_whole(o->arguments[o->n_arguments - 1], &size);
+    char *owned = read_whole(o->arguments[n_jobs], &size);
     const char *text = skip_byte_order_mark(owned, &size);
-    job.pool = pool_open(o);
-    for (size_t i = 0; i + 1 < o->n_arguments; i++) {
-        job.path = o->arguments[i];
-        run_model(&job, text, size);
+    struct rwk_pool *pool = pool_open(o);
+    struct job *jobs = allocate(n_jobs, sizeof *jobs);
+    for (size_t i = 0; i < n_jobs; i++) {
+        jobs[i] = (struct job){ .o = o, .pool = pool, .path = o->arguments[i],
+                                .results = &results };
+        prepare_model(&jobs[i], text, size);
     }
-    rwk_pool_close(&job.pool);
+    for (size_t i = 0; i < n_jobs; i++) {
+        run_model(&jobs[i]);
+        ids_finish(&jobs[i].text);
+    }
+    free(jobs);
+    rwk_pool_close(&pool);
     report(&results, o);
     for (size_t i = 0; i < results.n; i++)
         free(results.items[i].buckets);

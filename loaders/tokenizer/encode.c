@@ -34,7 +34,7 @@ static void trim_span(const struct rwk_work *work, struct rwk_span *s, const cha
 {
     size_t left = blanks(text, size, false), right = blanks(text, size, true);
     if (work->t->trim.prefix_space && left == 1 && (work->spans.size == 0 || s->begin == 0))
-        left = 0; /* the blank that was put in front */
+        left = 0;                               /* the blank that was put in front */
     for (; left && s->begin < s->end; left--) { /* the input may be broken */
         size_t n = rwk_utf8_length(work->input + s->begin, s->end - s->begin);
         s->begin += n ? n : 1;

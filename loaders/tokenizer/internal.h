@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include "loaders/file.h"
+#include "loaders/source.h"
 #include "loaders/names.h"
 #include "loaders/tree.h"
 #include "runtime/base/utf8.h"
@@ -355,15 +355,16 @@ int rwk_code_to_byte(uint32_t code);
 extern const char rwk_gpt2_pattern[];
 
 /* ---- loading ---- */
-enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const char *path, struct rwk_error *error);
-enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *vocab_path,
-                                   const char *merges_path, struct rwk_error *error);
-enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const char *path,
-                                       struct rwk_error *error);
+enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const struct rwk_files *files,
+                              const char *name, struct rwk_error *error);
+enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                   struct rwk_error *error);
+enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                       const char *name, struct rwk_error *error);
 /* tokenizer_config.json and its kin: roles, and for files that do not say it themselves added
  * tokens and bos/eos. */
-enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const char *directory, bool complete,
-                                struct rwk_error *error);
+enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                bool complete, struct rwk_error *error);
 
 /* Room for ids below n_entries. */
 enum rwk_status rwk_vocab_init(struct rwk_tokenizer *t, uint32_t n_entries,

@@ -8,19 +8,17 @@
 
 #include <string.h>
 
-static enum rwk_status load(struct rwk_tokenizer *t, const char *directory, const char *name,
-                            const struct rwk_node **ret, struct rwk_error *error)
+static enum rwk_status load(struct rwk_tokenizer *t, const struct rwk_files *files,
+                            const char *name, const struct rwk_node **ret, struct rwk_error *error)
 {
-    char *path;
     struct rwk_file file = { 0 };
     struct rwk_node *root = NULL;
     *ret = NULL;
-    enum rwk_status status = rwk_path_join(&path, &t->arena, directory, name, error);
-    if (status || !rwk_path_exists(path))
-        return status;
-    status = rwk_file_open(&file, path, RWK_LOAD_READ, &t->memory, error);
+    if (!rwk_files_have(files, name))
+        return RWK_STATUS_OK;
+    enum rwk_status status = rwk_files_open(&file, files, name, RWK_LOAD_READ, error);
     if (!status)
-        status = rwk_tree_parse(&root, &t->arena, file.data, file.size, path, error);
+        status = rwk_tree_parse(&root, &t->arena, file.data, file.size, file.path, error);
     rwk_file_close(&file);
     *ret = root;
     return status;
@@ -117,15 +115,15 @@ static enum rwk_status add_ends(struct rwk_tokenizer *t, const struct rwk_node *
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const char *directory, bool complete,
-                                struct rwk_error *error)
+enum rwk_status rwk_load_config(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                bool complete, struct rwk_error *error)
 {
     const struct rwk_node *config, *map, *added = NULL;
-    enum rwk_status status = load(t, directory, "tokenizer_config.json", &config, error);
+    enum rwk_status status = load(t, files, "tokenizer_config.json", &config, error);
     if (!status)
-        status = load(t, directory, "special_tokens_map.json", &map, error);
+        status = load(t, files, "special_tokens_map.json", &map, error);
     if (!status && !complete)
-        status = load(t, directory, "added_tokens.json", &added, error);
+        status = load(t, files, "added_tokens.json", &added, error);
     if (!status && !complete)
         status = added_of(t, config, map, added, error);
     if (status)

@@ -454,13 +454,14 @@ static enum rwk_status read_file(const struct loader *l, const struct rwk_file *
     return status;
 }
 
-enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)
+enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const struct rwk_files *files,
+                              const char *name, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
-    struct loader l = { t, path, error };
-    enum rwk_status status = rwk_file_open(&file, path, RWK_LOAD_READ, &t->memory, error);
+    enum rwk_status status = rwk_files_open(&file, files, name, RWK_LOAD_READ, error);
     if (status)
         return status;
+    struct loader l = { t, file.path, error };
     status = read_file(&l, &file);
     rwk_file_close(&file);
     return status;
@@ -495,27 +496,27 @@ static enum rwk_status read_merges_text(const struct loader *l, const struct rwk
     return status;
 }
 
-enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const char *vocab_path,
-                                   const char *merges_path, struct rwk_error *error)
+enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                   struct rwk_error *error)
 {
     struct rwk_file vocab = { 0 }, merges = { 0 };
     struct loader l = { t, NULL, error };
-    enum rwk_status status = rwk_file_open(&vocab, vocab_path, RWK_LOAD_READ, &t->memory, error);
+    enum rwk_status status = rwk_files_open(&vocab, files, "vocab.json", RWK_LOAD_READ, error);
     if (!status) {
         size_t mark = vocab.size >= 3 && memcmp(vocab.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         struct member m = { .text = (const char *)vocab.data + mark, .size = vocab.size - mark };
-        l.file = vocab_path;
+        l.file = vocab.path;
         status = read_vocab(&l, &m);
     }
     if (!status)
-        status = rwk_file_open(&merges, merges_path, RWK_LOAD_READ, &t->memory, error);
-    l.file = merges_path;
+        status = rwk_files_open(&merges, files, "merges.txt", RWK_LOAD_READ, error);
+    l.file = merges.path;
     if (!status)
         status = read_merges_text(&l, &merges);
     if (!status)
         status = rwk_merges_finish(t, error);
     if (!status)
-        status = rwk_add_byte_level(t, false, true, merges_path, error);
+        status = rwk_add_byte_level(t, false, true, files->label, error);
     if (!status)
         status = rwk_decoder_add(t, (struct rwk_decode_step) { .kind = RWK_DECODE_BYTES }, error);
     rwk_file_close(&vocab);

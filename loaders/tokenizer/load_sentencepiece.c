@@ -353,14 +353,14 @@ static enum rwk_status read_model(struct rwk_tokenizer *t, const struct rwk_file
     return status ? status : name_unknown(t, &s, path, error);
 }
 
-enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const char *path,
-                                       struct rwk_error *error)
+enum rwk_status rwk_load_sentencepiece(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                       const char *name, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
-    enum rwk_status status = rwk_file_open(&file, path, RWK_LOAD_READ, &t->memory, error);
+    enum rwk_status status = rwk_files_open(&file, files, name, RWK_LOAD_READ, error);
     if (status)
         return status;
-    status = read_model(t, &file, path, error);
+    status = read_model(t, &file, file.path, error);
     rwk_file_close(&file);
     return status;
 }

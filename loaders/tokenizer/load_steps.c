@@ -260,8 +260,8 @@ static enum rwk_status add_scripts(const struct loader *l)
         end = strchrnul(name, ' ');
         int size = (int)(end - name);
         int n = snprintf(part, sizeof part,
-                         "|(?![ \\x{30fc}])\\p{sc:%.*s}(?:(?!\\x{30fc})\\p{sc:%.*s}|(?&any))*", size,
-                         name, size, name);
+                         "|(?![ \\x{30fc}])\\p{sc:%.*s}(?:(?!\\x{30fc})\\p{sc:%.*s}|(?&any))*",
+                         size, name, size, name);
         rwk_buffer_append(&pattern, part, (size_t)n);
     }
     rwk_buffer_append(&pattern, "", 1);

@@ -31,52 +31,53 @@ static void destroy(struct rwk_tokenizer *t)
     rwk_free(&memory, t);
 }
 
-static enum rwk_status load_directory(struct rwk_tokenizer *t, const char *directory,
+static enum rwk_status load_directory(struct rwk_tokenizer *t, const struct rwk_files *files,
                                       struct rwk_error *error)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt",
-                                         "tokenizer.model" };
-    enum { JSON, VOCAB, MERGES, SENTENCEPIECE, N_FILES };
-    char *paths[N_FILES];
-    bool has[N_FILES];
-    for (int i = 0; i < N_FILES; i++) {
-        enum rwk_status status = rwk_path_join(&paths[i], &t->arena, directory, names[i], error);
-        if (status)
-            return status;
-        has[i] = rwk_path_exists(paths[i]);
-    }
+    bool complete = rwk_files_have(files, "tokenizer.json");
     enum rwk_status status;
-    if (has[JSON])
-        status = rwk_load_json(t, paths[JSON], error);
-    else if (has[VOCAB] && has[MERGES])
-        status = rwk_load_two_files(t, paths[VOCAB], paths[MERGES], error);
-    else if (has[SENTENCEPIECE])
-        status = rwk_load_sentencepiece(t, paths[SENTENCEPIECE], error);
+    if (complete)
+        status = rwk_load_json(t, files, "tokenizer.json", error);
+    else if (rwk_files_have(files, "vocab.json") && rwk_files_have(files, "merges.txt"))
+        status = rwk_load_two_files(t, files, error);
+    else if (rwk_files_have(files, "tokenizer.model"))
+        status = rwk_load_sentencepiece(t, files, "tokenizer.model", error);
     else
-        status = rwk_fail(error, RWK_STATUS_IO, directory,
-                          "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
-                          "merges.txt, nor tokenizer.model");
-    return status ? status : rwk_load_config(t, directory, has[JSON], error);
+        return rwk_fail(error, RWK_STATUS_IO, files->label,
+                        "holds no tokenizer: neither tokenizer.json, nor vocab.json with "
+                        "merges.txt, nor tokenizer.model");
+    return status ? status : rwk_load_config(t, files, complete, error);
 }
 
-static enum rwk_status load(struct rwk_tokenizer *t, const char *path, struct rwk_error *error)
+static enum rwk_status load(struct rwk_tokenizer *t, const struct rwk_files *files,
+                            struct rwk_error *error)
 {
-    size_t n = strlen(path);
-    if (rwk_path_is_directory(path))
-        return load_directory(t, path, error);
-    if (n > 6 && strcmp(path + n - 6, ".model") == 0) {
-        enum rwk_status status = rwk_load_sentencepiece(t, path, error);
+    size_t n = strlen(files->label);
+    if (files->is_directory)
+        return load_directory(t, files, error);
+    if (n > 6 && strcmp(files->label + n - 6, ".model") == 0) {
+        enum rwk_status status = rwk_load_sentencepiece(t, files, NULL, error);
         return status ? status : rwk_tokenizer_finish(t, error);
     }
-    return rwk_load_json(t, path, error);
+    return rwk_load_json(t, files, NULL, error);
 }
 
 enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const char *path,
                                    const struct rwk_tokenizer_options *options,
                                    struct rwk_error *error)
 {
+    struct rwk_source source = { .size = sizeof source, .path = path };
+    return rwk_tokenizer_open_source(ret_tokenizer, &source, options, error);
+}
+
+enum rwk_status rwk_tokenizer_open_source(struct rwk_tokenizer **ret_tokenizer,
+                                          const struct rwk_source *source,
+                                          const struct rwk_tokenizer_options *options,
+                                          struct rwk_error *error)
+{
     struct rwk_tokenizer_options o;
     struct rwk_memory memory;
+    struct rwk_files files;
     rwk_tokenizer_options_init(&o);
     if (options)
         memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
@@ -94,7 +95,9 @@ enum rwk_status rwk_tokenizer_open(struct rwk_tokenizer **ret_tokenizer, const c
     memset(t->special, 0xff, sizeof t->special);
     memset(t->byte_ids, 0xff, sizeof t->byte_ids);
     atomic_init(&t->references, 1);
-    enum rwk_status status = load(t, path, error);
+    enum rwk_status status = rwk_files_init(&files, source, &t->memory, NULL, error);
+    if (!status)
+        status = load(t, &files, error);
     if (status) {
         destroy(t);
         return status;

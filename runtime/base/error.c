@@ -110,6 +110,12 @@ enum rwk_status rwk_fail_on(struct rwk_error *error, enum rwk_status status, con
     return status;
 }
 
+enum rwk_status rwk_fail_io(struct rwk_error *error, const char *file, int os_error, const char *what)
+{
+    struct rwk_where where = { .file = file, .offset = RWK_NO_OFFSET, .os_error = os_error };
+    return rwk_fail_at(error, RWK_STATUS_IO, &where, "%s", what);
+}
+
 enum rwk_status rwk_fail_nomem(struct rwk_error *error, size_t size)
 {
     return rwk_fail(error, RWK_STATUS_NOMEM, NULL, "out of memory: %zu bytes were refused", size);

@@ -28,6 +28,9 @@ enum rwk_status rwk_fail(struct rwk_error *error, enum rwk_status status, const 
 enum rwk_status rwk_fail_on(struct rwk_error *error, enum rwk_status status, const char *file, const char *subject,
                             const char *format, ...) RWK_PRINTF(5, 6);
 
+/* RWK_STATUS_IO, with errno or 0. */
+enum rwk_status rwk_fail_io(struct rwk_error *error, const char *file, int os_error, const char *what);
+
 /* Out of memory, with the size that was asked for. */
 enum rwk_status rwk_fail_nomem(struct rwk_error *error, size_t size);
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER = 64 };
-
 static void *default_alloc(void *user_data, size_t size, size_t alignment)
 {
     void *pointer = NULL;
@@ -49,15 +47,15 @@ static bool reserve(struct rwk_memory *memory, uint64_t size)
 void *rwk_alloc(struct rwk_memory *memory, size_t size)
 {
     size_t total;
-    if (!rwk_size_add(size, HEADER, &total) || !reserve(memory, total))
+    if (!rwk_size_add(size, RWK_ALLOC_HEADER, &total) || !reserve(memory, total))
         return NULL;
-    char *block = memory->host.alloc(memory->host.user_data, total, HEADER);
+    char *block = memory->host.alloc(memory->host.user_data, total, RWK_ALLOC_HEADER);
     if (!block) {
         atomic_fetch_sub_explicit(&memory->used, total, memory_order_relaxed);
         return NULL;
     }
     memcpy(block, &total, sizeof total);
-    return block + HEADER;
+    return block + RWK_ALLOC_HEADER;
 }
 
 void *rwk_calloc(struct rwk_memory *memory, size_t count, size_t size)
@@ -75,8 +73,8 @@ void *rwk_realloc(struct rwk_memory *memory, void *pointer, size_t size)
     if (!fresh || !pointer)
         return fresh;
     size_t old;
-    memcpy(&old, (char *)pointer - HEADER, sizeof old);
-    old -= HEADER;
+    memcpy(&old, (char *)pointer - RWK_ALLOC_HEADER, sizeof old);
+    old -= RWK_ALLOC_HEADER;
     memcpy(fresh, pointer, old < size ? old : size);
     rwk_free(memory, pointer);
     return fresh;
@@ -86,7 +84,7 @@ void rwk_free(struct rwk_memory *memory, void *pointer)
 {
     if (!pointer)
         return;
-    char *block = (char *)pointer - HEADER;
+    char *block = (char *)pointer - RWK_ALLOC_HEADER;
     size_t total;
     memcpy(&total, block, sizeof total);
     memory->host.free(memory->host.user_data, block, total);

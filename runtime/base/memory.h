@@ -50,6 +50,14 @@ static inline bool rwk_size_add(size_t a, size_t b, size_t *ret)
     size_t r;
     return !__builtin_add_overflow(a, b, &r) && (*ret = r, true);
 }
+/* *total += what the host is asked for by rwk_alloc(count * size). */
+enum { RWK_ALLOC_HEADER = 64 };
+static inline bool rwk_size_add_block(size_t *total, size_t count, size_t size)
+{
+    size_t bytes;
+    return rwk_size_mul(count, size, &bytes) && rwk_size_add(bytes, RWK_ALLOC_HEADER, &bytes) &&
+           rwk_size_add(*total, bytes, total);
+}
 static inline size_t rwk_round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 #endif

@@ -255,6 +255,30 @@ enum rwk_status rwk_pool_create(struct rwk_pool **ret_pool, uint32_t n_threads, 
     return RWK_STATUS_OK;
 }
 
+enum rwk_status rwk_pool_pin(struct rwk_pool *pool, const uint32_t *cpus, uint32_t n_cpus, struct rwk_error *error)
+{
+    if (n_cpus == 0)
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "cpus", "no processors are given");
+#ifdef __linux__
+    for (uint32_t i = 1; i <= pool->n_started; i++) {
+        uint32_t cpu = cpus[i % n_cpus];
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        if (cpu < CPU_SETSIZE)
+            CPU_SET(cpu, &set);
+        int code = pthread_setaffinity_np(pool->workers[i].thread, sizeof set, &set);
+        if (code)
+            return rwk_fail_at(error, RWK_STATUS_RANGE, &(struct rwk_where){ .subject = "cpus", .offset = RWK_NO_OFFSET,
+                               .os_error = code }, "worker %u cannot be bound to processor %u", i, cpu);
+    }
+    return RWK_STATUS_OK;
+#else
+    (void)pool;
+    (void)cpus;
+    return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpus", "threads cannot be bound on this system");
+#endif
+}
+
 void rwk_pool_close(struct rwk_pool **pool)
 {
     struct rwk_pool *p = pool ? *pool : NULL;

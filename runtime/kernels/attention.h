@@ -11,6 +11,7 @@
 #ifndef RWK_KERNELS_ATTENTION_H
 #define RWK_KERNELS_ATTENTION_H
 
+#include "runtime/kernels/kvpage.h"
 #include "runtime/kernels/mathfn.h"
 #include "runtime/kernels/panel.h"
 
@@ -100,22 +101,58 @@ RWK_INLINE void softmax(float *s, const float *bias, float cap, uint32_t first, 
     *ret_sum = vf_sum(v[0]);
 }
 
-/* The page, widened into scratch if that pays and fits. */
+/* Rows [begin, end) of a page of quantised values. */
+static void widen_values_q8(float *to, const struct rwk_attention_block *b, uint32_t begin, uint32_t end)
+{
+    const size_t blocks = rwk_kv_blocks(b->head_dim);
+    const int8_t *q = b->v;
+    const float *scales = (const float *)(const void *)(q + (size_t)RWK_KEY_BLOCK * b->v_stride);
+    for (size_t j = begin; j < end; j++)
+        for (size_t d = 0; d < b->v_stride; d += RWK_LANES) {
+            const vf scale = vf_set1(scales[j * blocks + d / RWK_KV_BLOCK]);
+            vf_store(to + j * b->v_stride + d, vf_mul(scale, vf_load_i8(q + j * b->v_stride + d)));
+        }
+}
+
+static void widen_keys_q8(float *to, const struct rwk_attention_block *b)
+{
+    const int8_t *q = b->k;
+    const float *scales = (const float *)(const void *)(q + (size_t)b->head_dim * RWK_KEY_BLOCK);
+    for (size_t d = 0; d < b->head_dim; d++)
+        for (size_t j = 0; j < RWK_KEY_BLOCK; j += RWK_LANES) {
+            const vf scale = vf_load(scales + d / RWK_KV_BLOCK * RWK_KEY_BLOCK + j);
+            vf_store(to + d * RWK_KEY_BLOCK + j, vf_mul(scale, vf_load_i8(q + d * RWK_KEY_BLOCK + j)));
+        }
+}
+
+/* The page as floats in scratch, keys first. */
+static struct page widened_page(const struct rwk_attention_block *b, float *scratch)
+{
+    return (struct page){ (const unsigned char *)scratch, (const unsigned char *)(scratch + WIDENED_PAGE),
+                          RWK_KEY_BLOCK * sizeof(float), b->v_stride * sizeof(float), sizeof(float), panel_f32 };
+}
+_Static_assert(RWK_MAX_HEAD_DIM * RWK_KEY_BLOCK <= WIDENED_PAGE, "every page of quantised keys or values fits widened");
+
+/* The page, widened into scratch if that pays and fits, or if it is quantised. */
 static struct page open_page(const struct rwk_attention_block *b, uint32_t begin, uint32_t end, float *scratch)
 {
     static const panel_fn products[] = { [RWK_ELEMENT_F32] = panel_f32, [RWK_ELEMENT_F16] = panel_f16,
                                          [RWK_ELEMENT_BF16] = panel_bf16 };
     static void (*const widen_page[])(float *, const void *, size_t) = {
         [RWK_ELEMENT_F16] = widen_f16, [RWK_ELEMENT_BF16] = widen_bf16 };
+    if (b->element == RWK_ELEMENT_Q8) {
+        widen_keys_q8(scratch, b);
+        widen_values_q8(scratch + WIDENED_PAGE, b, begin, end);
+        return widened_page(b, scratch);
+    }
     size_t size = element_size(b->element), n_k = (size_t)b->head_dim * RWK_KEY_BLOCK, n_v = (size_t)RWK_KEY_BLOCK * b->v_stride;
     struct page page = { b->k, b->v, RWK_KEY_BLOCK * size, b->v_stride * size, size, products[b->element] };
     if (b->element == RWK_ELEMENT_F32 || b->n_queries <= QUERIES || n_k > WIDENED_PAGE || n_v > WIDENED_PAGE)
         return page;
-    float *k = scratch, *v = scratch + WIDENED_PAGE;
-    widen_page[b->element](k, b->k, n_k);
+    float *v = scratch + WIDENED_PAGE;
+    widen_page[b->element](scratch, b->k, n_k);
     widen_page[b->element](v + (size_t)begin * b->v_stride, page.v + begin * page.v_stride, (size_t)(end - begin) * b->v_stride);
-    return (struct page){ (const unsigned char *)k, (const unsigned char *)v, RWK_KEY_BLOCK * sizeof(float),
-                          b->v_stride * sizeof(float), sizeof(float), panel_f32 };
+    return widened_page(b, scratch);
 }
 
 /* Scores of queries [i, i + n) over the vectors of keys that any of them sees, made into weights; the states' maxima and sums

@@ -4,6 +4,10 @@
 #include "runtime/kernels/tables.h"
 
 #include <stddef.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 static bool has_avx2(void)
@@ -19,6 +23,12 @@ static bool has_avx512(void)
 }
 #endif
 
+#if defined(__aarch64__) && defined(__linux__)
+static bool has_dotprod(void) { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+#else
+static inline bool has_dotprod(void) { return false; }
+#endif
+
 static bool always(void) { return true; }
 
 static const struct {
@@ -31,6 +41,9 @@ static const struct {
 #endif
 #ifdef RWK_HAVE_AVX2
     { RWK_CPU_AVX2, &rwk_kernels_avx2, has_avx2 },
+#endif
+#ifdef RWK_HAVE_DOTPROD
+    { RWK_CPU_NEON, &rwk_kernels_dotprod, has_dotprod },
 #endif
 #ifdef RWK_HAVE_NEON
     { RWK_CPU_NEON, &rwk_kernels_neon, always }, /* part of the architecture */

@@ -19,11 +19,11 @@
 #define RWK_KERNELS_QUANT_H
 
 #include "runtime/kernels/panel.h"
+#include "runtime/kernels/quantblock.h"
 #include "runtime/kernels/quantlayout.h"
 
 enum {
     QUANT_VECTORS = RWK_QUANT_ROWS / RWK_LANES, /* of a group */
-    QUANT_X_VECTORS = RWK_QUANT_BLOCK / RWK_LANES,
     QUANT_AHEAD = 16 << 10, /* bytes; far enough that the second cache has them in time */
     QUANT_X_TOKENS = 96                         /* tokens whose activations stay in the second cache */
 };
@@ -38,46 +38,6 @@ struct quant_x16 {
     float scale, sum;
     int16_t q[RWK_QUANT_BLOCK];
 };
-
-RWK_INLINE float quant_lane_sum(vf v[QUANT_X_VECTORS])
-{
-    for (int half = QUANT_X_VECTORS / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            v[i] = vf_add(v[i], v[i + half]);
-    return vf_sum(v[0]);
-}
-
-/* max|v| */
-RWK_INLINE float quant_top(const vf v[QUANT_X_VECTORS])
-{
-    vf m = vf_abs(v[0]);
-    for (int i = 1; i < QUANT_X_VECTORS; i++)
-        m = vf_max(m, vf_abs(v[i]));
-    return vf_max_lanes(m);
-}
-
-/* 0, or NaN if any of v is not finite */
-RWK_INLINE float quant_taint(const vf v[QUANT_X_VECTORS])
-{
-    vf zero[QUANT_X_VECTORS];
-    for (int i = 0; i < QUANT_X_VECTORS; i++)
-        zero[i] = vf_mul(v[i], vf_zero());
-    return quant_lane_sum(zero);
-}
-
-/* v -> q, integral floats of at most `most`; returns the scale, and with it the sum of q. */
-RWK_INLINE float quant_row_block(vf q[QUANT_X_VECTORS], const float *x, float most, float *ret_sum)
-{
-    vf v[QUANT_X_VECTORS], copy[QUANT_X_VECTORS];
-    for (int i = 0; i < QUANT_X_VECTORS; i++)
-        v[i] = vf_load(x + i * RWK_LANES);
-    const float top = quant_top(v), scale = top / most + quant_taint(v);
-    const vf inverse = vf_set1(top > 1e-30f ? most / top : 0); /* below, the inverse would overflow */
-    for (int i = 0; i < QUANT_X_VECTORS; i++)
-        copy[i] = q[i] = vf_round(vf_mul(v[i], inverse));
-    *ret_sum = scale * quant_lane_sum(copy);
-    return scale;
-}
 
 RWK_INLINE void quant_x8(struct quant_x8 *to, const float *x)
 {

@@ -54,6 +54,10 @@
 #include "runtime/kernels/simd_avx2.h"
 #define RWK_ISA(name) name##_avx2
 #define RWK_ISA_NAME "avx2"
+#elif defined(RWK_SIMD_DOTPROD) /* NEON with dot products of bytes */
+#include "runtime/kernels/simd_neon.h"
+#define RWK_ISA(name) name##_dotprod
+#define RWK_ISA_NAME "neon"
 #elif defined(RWK_SIMD_NEON)
 #include "runtime/kernels/simd_neon.h"
 #define RWK_ISA(name) name##_neon

@@ -13,11 +13,14 @@
 #include "runtime/kernels/rotate.h"
 #include "runtime/kernels/tables.h"
 
-#define FLOATS(f32, f16, bf16) { [RWK_ELEMENT_F32] = f32, [RWK_ELEMENT_F16] = f16, [RWK_ELEMENT_BF16] = bf16 }
 #define FOR_ELEMENTS(f32, f16, bf16, q8, q4, wide)                                                                      \
     { [RWK_ELEMENT_F32] = f32, [RWK_ELEMENT_F16] = f16, [RWK_ELEMENT_BF16] = bf16, [RWK_ELEMENT_Q8] = q8,               \
       [RWK_ELEMENT_Q4] = q4, [RWK_ELEMENT_Q8_WIDE] = wide, [RWK_ELEMENT_Q4_WIDE] = wide }
-#define FOR_FLOATS(name) FLOATS(name##_f32, name##_f16, name##_bf16)
+#define FOR_FLOATS(name)                                                                                                \
+    { [RWK_ELEMENT_F32] = name##_f32, [RWK_ELEMENT_F16] = name##_f16, [RWK_ELEMENT_BF16] = name##_bf16 }
+#define FOR_CACHE(name)                                                                                                 \
+    { [RWK_ELEMENT_F32] = name##_f32, [RWK_ELEMENT_F16] = name##_f16, [RWK_ELEMENT_BF16] = name##_bf16,                 \
+      [RWK_ELEMENT_Q8] = name##_q8 }
 #define FOR_ACTIVATIONS(name)                                                                                           \
     { [RWK_ACT_SILU] = name##_silu, [RWK_ACT_RELU] = name##_relu, [RWK_ACT_GELU_ERF] = name##_gelu_erf,                 \
       [RWK_ACT_GELU_TANH] = name##_gelu_tanh, [RWK_ACT_QUICK_GELU] = name##_quick_gelu, [RWK_ACT_RELU2] = name##_relu2 }
@@ -39,8 +42,8 @@ const struct rwk_kernels RWK_ISA(rwk_kernels) = {
     .quantize = { [RWK_ELEMENT_Q8] = quantize_q8, [RWK_ELEMENT_Q4] = quantize_q4 },
     .widen = FOR_FLOATS(widen),
     .narrow = FOR_FLOATS(narrow),
-    .put_key = FOR_FLOATS(put_key),
-    .put_value = FOR_FLOATS(put_value),
+    .put_key = FOR_CACHE(put_key),
+    .put_value = FOR_CACHE(put_value),
     .attention = attention,
     .attention_merge = attention_merge,
     .rms_norm = rms_norm,

@@ -68,5 +68,6 @@ static void bias(const struct rwk_position_plan *plan, uint32_t head, uint64_t q
 }
 
 const struct rwk_position_scheme rwk_position_alibi = { .name = "alibi",
+                                                        .shifts = true,
                                                         .prepare = prepare,
                                                         .bias = bias };

@@ -12,4 +12,6 @@ static enum rwk_status prepare(struct rwk_position_plan *plan,
     return RWK_STATUS_OK;
 }
 
-const struct rwk_position_scheme rwk_position_none = { .name = "none", .prepare = prepare };
+const struct rwk_position_scheme rwk_position_none = { .name = "none",
+                                                       .shifts = true,
+                                                       .prepare = prepare };

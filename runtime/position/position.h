@@ -88,6 +88,7 @@ struct rwk_position_plan;
 /* A row of the table of schemes. Hooks that a scheme does not have are NULL. */
 struct rwk_position_scheme {
     const char *name;
+    bool shifts; /* keys and values do not depend on their own position, so they may be moved */
     /* Checks the request, computes the tables, sets context and context_limit. */
     enum rwk_status (*prepare)(struct rwk_position_plan *plan,
                                const struct rwk_position_request *request, struct rwk_arena *arena,

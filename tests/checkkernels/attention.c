@@ -117,6 +117,8 @@ static void attend(struct context *c, struct scene *s, struct state *st, uint32_
 static double stored(const struct scene *s, bool value, uint32_t key, uint32_t d)
 {
     uint32_t b = key / RWK_KEY_BLOCK, j = key % RWK_KEY_BLOCK;
+    if (s->e == RWK_ELEMENT_Q8)
+        return kv_value_q8(value ? s->v[b].p : s->k[b].p, value, s->head_dim, j, d);
     return element_value(s->e, value ? s->v[b].p : s->k[b].p, value ? j * s->stride + d : d * RWK_KEY_BLOCK + j);
 }
 
@@ -160,7 +162,7 @@ static void check_query(struct context *c, const struct scene *s, const struct s
             right += p[j] / sum * v;
             terms += p[j] / sum * fabs(v);
         }
-        double error = fabs((double)(st->out[i * s->stride + d] / st->sum[i]) - right) / terms;
+        double error = fabs((double)(st->out[i * s->stride + d] / st->sum[i]) - right) / (terms + 1e-30); /* all may be zero */
         worst = error > worst || isnan(error) ? error : worst;
     }
     double bound = 16 + 4 * score_terms;
@@ -214,7 +216,7 @@ void check_attention(struct context *c)
 {
     static const uint32_t head_dims[] = { 1, 4, 13, 16, 20, 31, 64, 80, 96, 128, 129, 256, 300 };
     static const uint32_t queries[] = { 1, 2, 3, 4, 5, 6, 7, 8, 13, 32 };
-    for (enum rwk_element e = RWK_ELEMENT_F32; e <= RWK_ELEMENT_BF16; e++)
+    for (enum rwk_element e = RWK_ELEMENT_F32; e <= RWK_ELEMENT_Q8; e++)
         for (size_t h = 0; h < COUNT(head_dims); h++)
             for (size_t q = 0; q < COUNT(queries); q++)
                 check_scene(c, e, head_dims[h], queries[q], random_below(c, 4) > 0);

@@ -1,5 +1,6 @@
 /* See check.h. */
 #include "check.h"
+#include "runtime/kernels/kvpage.h"
 
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -105,6 +106,16 @@ double element_value(enum rwk_element e, const void *src, size_t i)
     uint16_t h;
     memcpy(e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, p, element_bytes(e));
     return e == RWK_ELEMENT_F32 ? (double)f : (double)(e == RWK_ELEMENT_F16 ? rwk_f16_to_float(h) : rwk_bf16_to_float(h));
+}
+
+double kv_value_q8(const void *page, bool value, uint32_t head_dim, uint32_t j, uint32_t d)
+{
+    size_t stride = rwk_kv_value_stride(head_dim), blocks = rwk_kv_blocks(head_dim), block = d / RWK_KV_BLOCK;
+    const int8_t *q = page;
+    float scale;
+    memcpy(&scale, q + RWK_KEY_BLOCK * (value ? stride : head_dim) +
+           sizeof scale * (value ? j * blocks + block : block * RWK_KEY_BLOCK + j), sizeof scale);
+    return (double)scale * q[value ? j * stride + d : (size_t)d * RWK_KEY_BLOCK + j];
 }
 
 void random_elements(struct context *c, enum rwk_element e, void *dst, double *ret, size_t n)

@@ -55,6 +55,9 @@ const char *element_name(enum rwk_element e);
 void random_elements(struct context *c, enum rwk_element e, void *dst, double *ret, size_t n);
 double element_value(enum rwk_element e, const void *src, size_t i);
 
+/* What place d of key or value j stands for in a page of a quantised cache (kvpage.h). */
+double kv_value_q8(const void *page, bool value, uint32_t head_dim, uint32_t j, uint32_t d);
+
 /* The checks, one file each; every function of the table is judged by one of them. */
 void check_matmul(struct context *c);
 void check_convert(struct context *c);

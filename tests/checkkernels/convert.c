@@ -92,9 +92,43 @@ static void check_pages(struct context *c, enum rwk_element e, uint32_t head_dim
     buffer_close(&v);
 }
 
+/* Half a step of 127, and some roundoffs of the scale and the product with it. */
+static void check_quantized_pages(struct context *c, uint32_t head_dim)
+{
+    struct buffer k = buffer_aligned(rwk_kv_key_bytes(RWK_ELEMENT_Q8, head_dim));
+    struct buffer v = buffer_aligned(rwk_kv_value_bytes(RWK_ELEMENT_Q8, head_dim));
+    float *x = malloc(head_dim * sizeof *x);
+    bool right = true, tainted = true;
+    for (uint32_t slot = 0; slot < RWK_KEY_BLOCK; slot++) {
+        random_floats(c, x, head_dim, 1);
+        c->k->put_key[RWK_ELEMENT_Q8](k.p, slot, x, head_dim);
+        c->k->put_value[RWK_ELEMENT_Q8](v.p, slot, x, head_dim);
+        for (uint32_t d = 0; d < head_dim; d++) {
+            double top = 0;
+            for (uint32_t i = d / RWK_KV_BLOCK * RWK_KV_BLOCK; i < head_dim && i < (d / RWK_KV_BLOCK + 1) * RWK_KV_BLOCK; i++)
+                top = fmax(top, fabs((double)x[i]));
+            for (int value = 0; value < 2; value++)
+                right = right && fabs(kv_value_q8(value ? v.p : k.p, value, head_dim, slot, d) - (double)x[d]) <=
+                                     top * (0.5 / 127 + 4 * ROUNDOFF);
+        }
+    }
+    x[head_dim - 1] = NAN;
+    c->k->put_key[RWK_ELEMENT_Q8](k.p, 3, x, head_dim);
+    c->k->put_value[RWK_ELEMENT_Q8](v.p, 3, x, head_dim);
+    for (int value = 0; value < 2; value++)
+        tainted = tainted && isnan(kv_value_q8(value ? v.p : k.p, value, head_dim, 3, head_dim - 1));
+    claim(c, right && buffer_intact(&k) && buffer_intact(&v), "put q8 [%u] is near", head_dim);
+    claim(c, tainted, "put q8 [%u] keeps what is not a number", head_dim);
+    free(x);
+    buffer_close(&k);
+    buffer_close(&v);
+}
+
 void check_convert(struct context *c)
 {
     static const uint32_t head_dims[] = { 1, 13, 20, 64, 80, 96, 128, 129 };
+    for (size_t i = 0; i < COUNT(head_dims); i++)
+        check_quantized_pages(c, head_dims[i]);
     for (enum rwk_element e = RWK_ELEMENT_F32; e <= RWK_ELEMENT_BF16; e++) {
         check_lengths(c, e);
         for (size_t i = 0; i < COUNT(head_dims); i++)

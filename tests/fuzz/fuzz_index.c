@@ -69,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rwk_error error = { .size = sizeof error };
     rwk_memory_init(&memory, NULL, 0);
     write_file("model.safetensors.index.json", data, size);
-    enum rwk_status status = rwk_weights_open(&set, directory, RWK_LOAD_READ, &memory, &error);
+    struct rwk_files files = rwk_files_of(directory, &memory);
+    enum rwk_status status = rwk_weights_open(&set, &files, RWK_LOAD_READ, &error);
     if (status == RWK_STATUS_OK) {
         REQUIRE(set.n_tensors > 0 && set.n_tensors <= 3 && set.n_files > 0 && set.n_files <= 2);
         for (size_t i = 0; i < set.n_tensors; i++) {
