@@ -3,6 +3,7 @@
 #include "loaders/source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,12 +68,11 @@ bool rwk_files_have(const struct rwk_files *files, const char *name)
     }
     if (files->source.blobs)
         return find_blob(files, name) != NULL;
-    struct rwk_arena arena = { .memory = files->memory };
-    char *path;
-    bool exists = rwk_path_join(&path, &arena, files->source.path, name, NULL) == RWK_STATUS_OK &&
-                  rwk_path_exists(path);
-    rwk_arena_finish(&arena);
-    return exists;
+    /* No memory is asked for: a refusal would look like a file that is not there. What is too long
+     * for the buffer is reported when it is opened. */
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", files->source.path, name);
+    return n < 0 || (size_t)n >= sizeof path || rwk_path_exists(path);
 }
 
 uint64_t rwk_files_size(const struct rwk_files *files, const char *name)
