@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/utf8.h"
 
 enum {
     EXPECT_VALUE,         /* the root, or after a key */
@@ -62,23 +63,6 @@ static void skip_space(struct rwk_json *json)
             return;
         json->at++;
     }
-}
-
-/* Bytes of the well-formed UTF-8 character at p, or 0 (RFC 3629: no overlong forms, surrogates, or
- * beyond U+10FFFF). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    unsigned char c = p[0];
-    size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if (n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) ||
-        (c == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
 }
 
 static int hex_digit(char c)
@@ -164,7 +148,7 @@ static void pass_multibyte(struct rwk_json *json)
     const unsigned char *text = (const unsigned char *)json->text;
     size_t n;
     while (json->at < json->size && text[json->at] >= 0x80 &&
-           (n = utf8_length(text + json->at, json->size - json->at)) != 0)
+           (n = rwk_utf8_length(json->text + json->at, json->size - json->at)) != 0)
         json->at += n;
 }
 
@@ -377,16 +361,6 @@ bool rwk_json_skip(struct rwk_json *json)
 
 /* ---- values ---- */
 
-static size_t put_utf8(char *p, uint32_t c)
-{
-    static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        p[i] = (char)(0x80 | (c & 0x3f));
-    p[0] = (char)(lead[n] | c);
-    return n;
-}
-
 /* Decodes the character or escape at *at of the (valid) raw text into out[4]; returns its size. */
 static size_t decode_one(const char *raw, size_t *at, char out[4])
 {
@@ -404,7 +378,7 @@ static size_t decode_one(const char *raw, size_t *at, char out[4])
         unit = 0x10000 + ((unit - 0xd800) << 10) + ((uint32_t)hex4(raw + *at + 2, 4) - 0xdc00);
         *at += 6;
     }
-    return put_utf8(out, unit);
+    return rwk_utf8_put(out, unit);
 }
 
 size_t rwk_json_decode(const struct rwk_json *json, char *buffer)

@@ -14,9 +14,13 @@ static struct rwk_name *slot_of(struct rwk_name *slots, size_t n_slots, const ch
     return &slots[at];
 }
 
-static bool grow(struct rwk_names *names)
+bool rwk_names_reserve(struct rwk_names *names, size_t n_names)
 {
-    size_t n_slots = names->n_slots ? 2 * names->n_slots : 16;
+    size_t n_slots = names->n_slots ? names->n_slots : 16;
+    while (n_slots < 2 * n_names)
+        n_slots *= 2;
+    if (n_slots == names->n_slots)
+        return true;
     struct rwk_name *slots = rwk_calloc(names->memory, n_slots, sizeof *slots);
     if (!slots)
         return false;
@@ -31,7 +35,7 @@ static bool grow(struct rwk_names *names)
 
 uint32_t *rwk_names_put(struct rwk_names *names, const char *text, size_t size, uint32_t value)
 {
-    if (names->n_slots < 2 * (names->n_names + 1) && !grow(names))
+    if (!rwk_names_reserve(names, names->n_names + 1))
         return NULL;
     struct rwk_name *slot = slot_of(names->slots, names->n_slots, text, size);
     if (!slot->text) {

@@ -17,6 +17,9 @@ struct rwk_names {
     size_t n_names;
 };
 
+/* Makes room for n_names in all; false when there is no memory. */
+bool rwk_names_reserve(struct rwk_names *names, size_t n_names);
+
 /* Where the number of a name stands; a name that is new gets `value`. So numbers that are all
  * different tell whether the name was there: *rwk_names_put(names, text, size, i) != i. The text is
  * not copied and must outlive the table. NULL: out of memory. */

@@ -69,9 +69,11 @@ bool rwk_files_have(const struct rwk_files *files, const char *name)
     }
     if (files->source.blobs)
         return find_blob(files, name) != NULL;
+    /* No memory is asked for: a refusal would look like a file that is not there. What is too long
+     * for the buffer is reported when it is opened. */
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", files->source.path, name);
-    return n < 0 || (size_t)n >= sizeof path || rwk_path_exists(path); /* a longer one cannot be opened */
+    return n < 0 || (size_t)n >= sizeof path || rwk_path_exists(path);
 }
 
 uint64_t rwk_files_size(const struct rwk_files *files, const char *name)

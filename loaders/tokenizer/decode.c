@@ -1,8 +1,6 @@
 /* Ids -> text: the pieces go through the decoder's steps as a list, then are joined. */
 #include "loaders/tokenizer/internal.h"
 
-#include <string.h>
-
 /* A list of strings in one buffer. */
 struct list {
     struct rwk_buffer bytes, ends; /* ends: size_t */
@@ -10,7 +8,7 @@ struct list {
 
 static void list_init(struct list *l, struct rwk_memory *memory)
 {
-    *l = (struct list){ .bytes = { .memory = memory }, .ends = { .memory = memory } };
+    *l = (struct list) { .bytes = { .memory = memory }, .ends = { .memory = memory } };
 }
 
 static void list_finish(struct list *l)
@@ -19,43 +17,47 @@ static void list_finish(struct list *l)
     rwk_buffer_finish(&l->ends);
 }
 
-static void list_close(struct list *l) { rwk_buffer_append(&l->ends, &l->bytes.size, sizeof l->bytes.size); }
+static void list_close(struct list *l)
+{
+    rwk_buffer_append(&l->ends, &l->bytes.size, sizeof l->bytes.size);
+}
 
-static size_t list_count(const struct list *l) { return l->ends.size / sizeof(size_t); }
+static size_t list_count(const struct list *l)
+{
+    return l->ends.size / sizeof(size_t);
+}
 
 static const char *list_get(const struct list *l, size_t i, size_t *ret_size)
 {
     const size_t *ends = (const size_t *)l->ends.data;
     size_t begin = i ? ends[i - 1] : 0;
     *ret_size = ends[i] - begin;
-    return l->bytes.data + begin;
+    return l->bytes.data ? l->bytes.data + begin : "";
 }
 
 /* Appends bytes as UTF-8, one U+FFFD for each maximal broken part. */
 static void append_lossy(struct rwk_buffer *out, const char *p, size_t n)
 {
-    for (size_t i = 0; i < n;) {
-        bool incomplete;
-        size_t k = rwk_utf8_valid(p + i, n - i, &incomplete);
+    for (size_t i = 0, k; i < n; i += k) {
+        k = rwk_ascii_length(p + i, n - i);
+        if (!k)
+            k = rwk_utf8_length(p + i, n - i);
         if (k) {
             rwk_buffer_append(out, p + i, k);
-            i += k;
             continue;
         }
         rwk_buffer_append(out, "\xef\xbf\xbd", 3);
-        /* The maximal part: as many bytes as could still have begun a character. */
-        size_t used = 1;
-        while (i + used < n && used < 3) {
-            size_t whole = rwk_utf8_valid(p + i, used + 1, &incomplete);
-            if (whole || !incomplete)
-                break;
-            used++;
-        }
-        i += incomplete && used == n - i ? n - i : used;
+        k = rwk_utf8_broken(p + i, n - i);
     }
 }
 
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 /* The byte of "<0xHH>", or -1. */
 static int byte_token(const char *p, size_t n)
@@ -73,7 +75,7 @@ static void byte_level(const struct list *in, struct list *out)
         const char *p = list_get(in, i, &n), *end = p + n;
         for (const char *q = p; q < end;) {
             uint32_t code;
-            q += rwk_utf8_next(q, end, &code);
+            q += rwk_utf8_next(q, &code);
             int byte = rwk_code_to_byte(code);
             char b = (char)byte;
             if (byte < 0) { /* not of the alphabet: the whole token as it is */
@@ -92,9 +94,9 @@ static void byte_level(const struct list *in, struct list *out)
 
 static void put_byte_run(struct list *out, struct rwk_buffer *run)
 {
-    bool valid = true, incomplete;
+    bool valid = true;
     for (size_t i = 0, k; i < run->size && valid; i += k)
-        valid = (k = rwk_utf8_valid(run->data + i, run->size - i, &incomplete)) > 0;
+        valid = (k = rwk_utf8_length(run->data + i, run->size - i)) > 0;
     if (run->size && valid) {
         rwk_buffer_append(&out->bytes, run->data, run->size);
         list_close(out);
@@ -127,17 +129,18 @@ static void byte_fallback(const struct list *in, struct list *out)
     rwk_buffer_finish(&run);
 }
 
-static enum rwk_status replace(const struct rwk_decode_step *step, const struct list *in, struct list *out,
-                               struct rwk_error *error)
+static enum rwk_status replace(const struct rwk_decode_step *step, const struct list *in,
+                               struct list *out, struct rwk_error *error)
 {
     struct rwk_buffer matches = { .memory = out->bytes.memory };
+    struct rwk_matcher matcher = { .memory = out->bytes.memory };
     enum rwk_status status = RWK_STATUS_OK;
     for (size_t i = 0; i < list_count(in) && !status; i++) {
         size_t n, at = 0;
         const char *p = list_get(in, i, &n);
         matches.size = 0;
-        status = rwk_pattern_matches(step->pattern, p, n, &matches, error);
-        const struct rwk_slice *m = (const struct rwk_slice *)matches.data;
+        status = rwk_pattern_matches(step->pattern, &matcher, p, n, &matches, error);
+        const struct rwk_slice *m = (const struct rwk_slice *)(const void *)matches.data;
         for (size_t k = 0; !status && k < matches.size / sizeof *m; k++) {
             rwk_buffer_append(&out->bytes, p + at, m[k].begin - at);
             rwk_buffer_append(&out->bytes, step->to, step->to_size);
@@ -147,6 +150,7 @@ static enum rwk_status replace(const struct rwk_decode_step *step, const struct 
         list_close(out);
     }
     rwk_buffer_finish(&matches);
+    rwk_matcher_finish(&matcher);
     return status;
 }
 
@@ -156,12 +160,14 @@ static void strip(const struct rwk_decode_step *step, const struct list *in, str
         size_t n;
         const char *p = list_get(in, i, &n);
         for (uint32_t k = 0; k < step->start && step->from_size && n >= step->from_size &&
-                             memcmp(p, step->from, step->from_size) == 0; k++) {
+                             memcmp(p, step->from, step->from_size) == 0;
+             k++) {
             p += step->from_size;
             n -= step->from_size;
         }
         for (uint32_t k = 0; k < step->stop && step->from_size && n >= step->from_size &&
-                             memcmp(p + n - step->from_size, step->from, step->from_size) == 0; k++)
+                             memcmp(p + n - step->from_size, step->from, step->from_size) == 0;
+             k++)
             n -= step->from_size;
         rwk_buffer_append(&out->bytes, p, n);
         list_close(out);
@@ -194,7 +200,8 @@ static void bpe_suffix(const struct rwk_decode_step *step, const struct list *in
         size_t n;
         const char *p = list_get(in, i, &n);
         for (size_t at = 0; at < n;) {
-            if (step->from_size && n - at >= step->from_size && memcmp(p + at, step->from, step->from_size) == 0) {
+            if (step->from_size && n - at >= step->from_size &&
+                memcmp(p + at, step->from, step->from_size) == 0) {
                 if (i + 1 < count)
                     rwk_buffer_append(&out->bytes, " ", 1);
                 at += step->from_size;
@@ -206,64 +213,183 @@ static void bpe_suffix(const struct rwk_decode_step *step, const struct list *in
     }
 }
 
+/* Blanks before punctuation and English contractions go, in out's bytes from `mark` on. */
+static void clean_up(struct rwk_buffer *out, size_t mark)
+{
+    static const char *const rules[][2] = {
+        { " .", "." },   { " ?", "?" },     { " !", "!" },    { " ,", "," },
+        { " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },  { " do not", " don't" },
+        { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" }
+    };
+    for (size_t c = 0; !out->failed && c < sizeof rules / sizeof *rules; c++) {
+        size_t from = strlen(rules[c][0]), to = strlen(rules[c][1]), kept = mark, at = mark;
+        for (char *found; at < out->size; at = (size_t)(found - out->data) + from) {
+            found = memmem(out->data + at, out->size - at, rules[c][0], from);
+            size_t end = found ? (size_t)(found - out->data) : out->size;
+            memmove(out->data + kept, out->data + at, end - at);
+            kept += end - at;
+            if (!found)
+                break;
+            memcpy(out->data + kept, rules[c][1], to); /* `to` is the shorter one */
+            kept += to;
+        }
+        out->size = kept;
+    }
+}
+
 static void wordpiece(const struct rwk_decode_step *step, const struct list *in, struct list *out)
 {
-    static const char *const cleanup[][2] = { { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" },
-                                              { " n't", "n't" }, { " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
-                                              { " 've", "'ve" }, { " 're", "'re" } };
     for (size_t i = 0; i < list_count(in); i++) {
         size_t n, mark = out->bytes.size;
         const char *p = list_get(in, i, &n);
-        bool inside = n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
+        bool inside = i > 0 && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
         if (i > 0 && !inside)
             rwk_buffer_append(&out->bytes, " ", 1);
-        rwk_buffer_append(&out->bytes, inside && i > 0 ? p + step->from_size : p, inside && i > 0 ? n - step->from_size : n);
-        for (size_t c = 0; step->option && c < sizeof cleanup / sizeof *cleanup; c++) {
-            size_t from = strlen(cleanup[c][0]), to = strlen(cleanup[c][1]);
-            for (char *at = out->bytes.data + mark; !out->bytes.failed &&
-                 (at = memmem(at, (size_t)(out->bytes.data + out->bytes.size - at), cleanup[c][0], from));) {
-                memcpy(at, cleanup[c][1], to);
-                memmove(at + to, at + from, (size_t)(out->bytes.data + out->bytes.size - at) - from);
-                out->bytes.size -= from - to;
-                at += to;
-            }
-        }
+        rwk_buffer_append(&out->bytes, inside ? p + step->from_size : p,
+                          inside ? n - step->from_size : n);
+        if (step->option)
+            clean_up(&out->bytes, mark);
         list_close(out);
     }
 }
 
-static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in, struct list *out,
-                                struct rwk_error *error)
+/* Appends p[0..n) with every `from` replaced. */
+static void append_replaced(struct rwk_buffer *out, const char *p, size_t n, const char *from,
+                            size_t from_size, const char *to)
+{
+    for (size_t at = 0; at < n;) {
+        const char *found = from_size ? memmem(p + at, n - at, from, from_size) : NULL;
+        size_t end = found ? (size_t)(found - p) : n;
+        rwk_buffer_append(out, p + at, end - at);
+        if (found)
+            rwk_buffer_append(out, to, strlen(to));
+        at = found ? end + from_size : n;
+    }
+}
+
+/* Connectionist temporal classification: repeated tokens count once, padding goes, the delimiter is
+ * a blank. */
+static void ctc(const struct rwk_decode_step *step, const struct list *in, struct list *out)
+{
+    struct rwk_buffer one = { .memory = out->bytes.memory };
+    const char *before = NULL;
+    size_t before_size = 0;
+    for (size_t i = 0; i < list_count(in); i++) {
+        size_t n, mark = out->bytes.size;
+        const char *p = list_get(in, i, &n);
+        if (before && n == before_size && memcmp(p, before, n) == 0)
+            continue;
+        before = p;
+        before_size = n;
+        one.size = 0;
+        append_replaced(&one, p, n, step->from, step->from_size, "");
+        if (step->option)
+            clean_up(&one, 0);
+        append_replaced(&out->bytes, one.data, one.size, step->to, step->option ? step->to_size : 0,
+                        " ");
+        if (out->bytes.size > mark)
+            list_close(out);
+    }
+    out->bytes.failed |= one.failed;
+    rwk_buffer_finish(&one);
+}
+
+/* SentencePiece: the word mark before the text goes; `option`: one of each piece while there is no
+ * text yet. */
+static void leading_marks(const struct rwk_decode_step *step, const struct list *in,
+                          struct list *out)
+{
+    bool at_start = true;
+    for (size_t i = 0; i < list_count(in); i++) {
+        size_t n;
+        const char *p = list_get(in, i, &n);
+        bool marked =
+            at_start && n >= step->from_size && memcmp(p, step->from, step->from_size) == 0;
+        size_t skip = marked ? step->from_size : 0;
+        rwk_buffer_append(&out->bytes, p + skip, n - skip);
+        list_close(out);
+        at_start = at_start && n == skip && !(marked && !step->option);
+    }
+}
+
+static enum rwk_status run_step(const struct rwk_decode_step *step, const struct list *in,
+                                struct list *out, struct rwk_error *error)
 {
     switch (step->kind) {
-    case RWK_DECODE_BYTES: byte_level(in, out); break;
-    case RWK_DECODE_BYTE_FALLBACK: byte_fallback(in, out); break;
-    case RWK_DECODE_REPLACE: return replace(step, in, out, error);
+    case RWK_DECODE_BYTES:
+        byte_level(in, out);
+        break;
+    case RWK_DECODE_BYTE_FALLBACK:
+        byte_fallback(in, out);
+        break;
+    case RWK_DECODE_REPLACE:
+        return replace(step, in, out, error);
     case RWK_DECODE_FUSE:
         rwk_buffer_append(&out->bytes, in->bytes.data, in->bytes.size);
         list_close(out);
         break;
-    case RWK_DECODE_STRIP: strip(step, in, out); break;
-    case RWK_DECODE_METASPACE: metaspace(step, in, out); break;
-    case RWK_DECODE_BPE: bpe_suffix(step, in, out); break;
-    case RWK_DECODE_WORDPIECE: wordpiece(step, in, out); break;
+    case RWK_DECODE_STRIP:
+        strip(step, in, out);
+        break;
+    case RWK_DECODE_METASPACE:
+        metaspace(step, in, out);
+        break;
+    case RWK_DECODE_BPE:
+        bpe_suffix(step, in, out);
+        break;
+    case RWK_DECODE_WORDPIECE:
+        wordpiece(step, in, out);
+        break;
+    case RWK_DECODE_CTC:
+        ctc(step, in, out);
+        break;
+    case RWK_DECODE_LEADING_MARKS:
+        leading_marks(step, in, out);
+        break;
     }
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n, uint32_t flags,
-                                  struct rwk_buffer *out, struct rwk_error *error)
+/* The text of an id for the decoder's steps; NULL where it has no part in the text. A normalized
+ * added token stands there in its normalized spelling, and by that the reference looks for special
+ * tokens, so that few of them are skipped. */
+const char *rwk_decode_text(const struct rwk_tokenizer *t, uint32_t id, uint32_t flags,
+                            size_t *ret_size)
+{
+    const struct rwk_entry *e = id < t->n_entries && t->entries[id].exists ? &t->entries[id] : NULL;
+    if (!e)
+        return NULL;
+    const char *text = e->text;
+    bool special = e->special;
+    *ret_size = e->size;
+    if (id == t->unk && t->unk_text) {
+        text = t->unk_text;
+        *ret_size = t->unk_text_size;
+    }
+    const struct rwk_added *a = e->added_index ? &t->added[e->added_index - 1] : NULL;
+    if (a && a->decoded) {
+        text = a->decoded;
+        *ret_size = a->decoded_size;
+        const uint32_t *same = rwk_names_find(&t->added_names, text, *ret_size);
+        special = same && t->entries[*same].special;
+    }
+    return special && flags & RWK_DECODE_SKIP_SPECIAL ? NULL : text;
+}
+
+enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t *ids, size_t n,
+                                  uint32_t flags, struct rwk_buffer *out, struct rwk_error *error)
 {
     struct list list;
     enum rwk_status status = RWK_STATUS_OK;
     list_init(&list, out->memory);
     for (size_t i = 0; i < n; i++) {
-        const struct rwk_entry *e = ids[i] < t->n_entries ? &t->entries[ids[i]] : NULL;
-        if (!e || !e->exists || (flags & RWK_DECODE_SKIP_SPECIAL && e->special))
+        size_t size;
+        const char *text = rwk_decode_text(t, ids[i], flags, &size);
+        if (!text)
             continue;
         if (t->join_with_blank && list_count(&list))
             rwk_buffer_append(&list.bytes, " ", 1);
-        rwk_buffer_append(&list.bytes, e->text, e->size);
+        rwk_buffer_append(&list.bytes, text, size);
         list_close(&list);
     }
     for (size_t i = 0; i < t->n_decoder && !status && list_count(&list); i++) {
@@ -281,8 +407,9 @@ enum rwk_status rwk_decode_append(const struct rwk_tokenizer *t, const uint32_t 
     return status ? status : out->failed ? rwk_fail_nomem(error, n) : RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_tokenizer_decode(const struct rwk_tokenizer *tokenizer, const uint32_t *ids, size_t n_ids, uint32_t flags,
-                                     char *ret_text, size_t capacity, size_t *ret_size, struct rwk_error *error)
+enum rwk_status rwk_tokenizer_decode(const struct rwk_tokenizer *tokenizer, const uint32_t *ids,
+                                     size_t n_ids, uint32_t flags, char *ret_text, size_t capacity,
+                                     size_t *ret_size, struct rwk_error *error)
 {
     struct rwk_memory memory;
     struct rwk_buffer out = { .memory = &memory };

@@ -1,18 +1,14 @@
 /* tokenizer.json.
  *
- * The file's members are found first (their order is free), then read in the order that they need each other: model,
- * normalizer, added tokens, pre-tokenizer, post-processor, decoder. Small members become trees; vocabulary and merges are
- * read straight from the text. What is not understood is refused by name. */
-#include "loaders/tokenizer/internal.h"
+ * The file's members are found first (their order is free), then read in the order that they need
+ * each other: model, normalizer, added tokens, pre-tokenizer, post-processor, decoder. Small
+ * members become trees; vocabulary and merges are read straight from the text. What is not
+ * understood is refused by name. */
+#include "loaders/tokenizer/load.h"
 
-#include <string.h>
-#include <utf8proc.h>
-
-struct loader {
-    struct rwk_tokenizer *t;
-    const char *file;
-    struct rwk_error *error;
-};
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 struct member {
     const char *key;
@@ -20,18 +16,9 @@ struct member {
     size_t size;
 };
 
-static enum rwk_status unsupported(const struct loader *l, const char *what, const char *name)
-{
-    return rwk_fail_on(l->error, RWK_STATUS_UNSUPPORTED, l->file, what, "\"%.60s\" is not supported", name);
-}
-
-static enum rwk_status malformed(const struct loader *l, const char *subject, const char *what)
-{
-    return rwk_fail_on(l->error, RWK_STATUS_FORMAT, l->file, subject, "%s", what);
-}
-
 /* Finds the values of the wanted members of the object that text holds. */
-static enum rwk_status find_members(const struct loader *l, const char *text, size_t size, struct member *members, size_t n)
+static enum rwk_status find_members(const struct loader *l, const char *text, size_t size,
+                                    struct member *members, size_t n)
 {
     struct rwk_json json;
     rwk_json_init(&json, text, size, true, l->file, l->error);
@@ -64,37 +51,23 @@ static bool is_null(const struct member *m)
     return m->size - i >= 4 && memcmp(m->text + i, "null", 4) == 0;
 }
 
-static enum rwk_status tree_of(const struct loader *l, const struct member *m, const struct rwk_node **ret)
+static enum rwk_status tree_of(const struct loader *l, const struct member *m,
+                               const struct rwk_node **ret)
 {
     struct rwk_node *root = NULL;
     *ret = NULL;
     if (is_null(m))
         return RWK_STATUS_OK;
-    enum rwk_status status = rwk_tree_parse(&root, &l->t->arena, m->text, m->size, l->file, l->error);
+    enum rwk_status status =
+        rwk_tree_parse(&root, &l->t->arena, m->text, m->size, l->file, l->error);
     *ret = root;
     return status;
 }
 
-static const char *text_of(const struct rwk_node *node, const char *key, const char *fallback, size_t *ret_size)
-{
-    const struct rwk_node *m = rwk_tree_member(node, key);
-    if (m && m->type == RWK_JSON_STRING) {
-        *ret_size = m->string_size;
-        return m->string;
-    }
-    *ret_size = fallback ? strlen(fallback) : 0;
-    return fallback;
-}
-
-static const char *type_of(const struct rwk_node *node)
-{
-    const struct rwk_node *type = rwk_tree_member(node, "type");
-    return type && type->type == RWK_JSON_STRING ? type->string : "";
-}
-
 /* ---- vocabulary and merges ---- */
 
-static enum rwk_status take(struct rwk_json *json, struct rwk_buffer *buffer, struct rwk_error *error)
+static enum rwk_status take(struct rwk_json *json, struct rwk_buffer *buffer,
+                            struct rwk_error *error)
 {
     buffer->size = 0;
     if (!rwk_buffer_reserve(buffer, json->raw_size + 1))
@@ -103,45 +76,36 @@ static enum rwk_status take(struct rwk_json *json, struct rwk_buffer *buffer, st
     return RWK_STATUS_OK;
 }
 
-/* An object of piece -> id (BPE, WordPiece, WordLevel). Ids beyond what the file's size can justify are refused. */
+/* An object of piece -> id (BPE, WordPiece, WordLevel). Ids beyond what the file's size can justify
+ * are refused. */
 static enum rwk_status read_vocab(const struct loader *l, const struct member *m)
 {
     struct rwk_json json;
     struct rwk_buffer piece = { .memory = &l->t->memory };
-    enum rwk_status status = RWK_STATUS_OK;
     rwk_json_init(&json, m->text, m->size, false, l->file, l->error);
     if (rwk_json_next(&json) != RWK_JSON_OBJECT)
         return rwk_json_fail(&json, "the vocabulary must be an object");
-    status = rwk_vocab_init(l->t, 0, l->error);
-    uint32_t highest = 0;
-    /* First the size, so that the table is made once. */
-    for (int pass = 0; pass < 2 && !status; pass++) {
-        if (pass == 1) {
-            status = rwk_vocab_init(l->t, highest + 1, l->error);
-            rwk_json_init(&json, m->text, m->size, false, l->file, l->error);
-            rwk_json_next(&json);
-        }
-        while (!status && rwk_json_next(&json) == RWK_JSON_KEY) {
-            uint64_t id;
-            if (pass == 1)
-                status = take(&json, &piece, l->error);
-            if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_uint64(&json, &id) || id > m->size))
-                status = rwk_json_fail(&json, "the vocabulary must map pieces to ids in a sensible range");
-            if (status)
-                break;
-            highest = id > highest ? (uint32_t)id : highest;
-            if (pass == 1)
-                status = rwk_vocab_put(l->t, (uint32_t)id, piece.data, piece.size, l->error);
-        }
+    enum rwk_status status = rwk_vocab_init(l->t, 0, l->error);
+    if (!status && !rwk_names_reserve(&l->t->vocab, m->size / 32)) /* about as many as there are */
+        status = rwk_fail_nomem(l->error, m->size);
+    while (!status && rwk_json_next(&json) == RWK_JSON_KEY) {
+        uint64_t id;
+        status = take(&json, &piece, l->error);
+        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_uint64(&json, &id) ||
+                        id > m->size))
+            status =
+                rwk_json_fail(&json, "the vocabulary must map pieces to ids in a sensible range");
         if (!status)
-            status = json.status;
+            status = rwk_vocab_put(l->t, (uint32_t)id, piece.data, piece.size, l->error);
     }
     rwk_buffer_finish(&piece);
-    return status ? status : rwk_vocab_index(l->t, l->error);
+    rwk_vocab_finish(l->t);
+    return status ? status : json.status;
 }
 
-static enum rwk_status read_merge(const struct loader *l, struct rwk_json *json, enum rwk_json_event event,
-                                  struct rwk_buffer *left, struct rwk_buffer *right, uint32_t rank)
+static enum rwk_status read_merge(const struct loader *l, struct rwk_json *json,
+                                  enum rwk_json_event event, struct rwk_buffer *left,
+                                  struct rwk_buffer *right, uint32_t rank)
 {
     enum rwk_status status = RWK_STATUS_OK;
     const char *l_text, *r_text;
@@ -174,7 +138,8 @@ static enum rwk_status read_merge(const struct loader *l, struct rwk_json *json,
         r_size = right->size;
     }
     if (!rwk_merges_put(l->t, l_text, l_size, r_text, r_size, rank))
-        return rwk_json_fail(json, "merge %u makes or takes a piece that is not in the vocabulary", rank);
+        return rwk_json_fail(json, "merge %u makes or takes a piece that is not in the vocabulary",
+                             rank);
     return RWK_STATUS_OK;
 }
 
@@ -196,7 +161,8 @@ static enum rwk_status read_merges(const struct loader *l, const struct member *
     status = rwk_merges_init(l->t, n, l->error);
     rwk_json_init(&json, m->text, m->size, false, l->file, l->error);
     rwk_json_next(&json);
-    for (uint32_t rank = 0; !status && (event = rwk_json_next(&json)) != RWK_JSON_ARRAY_END; rank++) {
+    for (uint32_t rank = 0; !status && (event = rwk_json_next(&json)) != RWK_JSON_ARRAY_END;
+         rank++) {
         if (strings >= 0 && strings != (event == RWK_JSON_STRING))
             status = rwk_json_fail(&json, "merges must be all strings or all pairs");
         strings = event == RWK_JSON_STRING;
@@ -206,6 +172,40 @@ static enum rwk_status read_merges(const struct loader *l, const struct member *
     rwk_buffer_finish(&left);
     rwk_buffer_finish(&right);
     return status ? status : json.status;
+}
+
+/* A score as the reference reads it: digits as one whole number, rounded, then scaled by a power of
+ * ten and rounded again. Where two segmentations have the same pieces in another order, the last
+ * bit decides. */
+static bool read_score(const struct rwk_json *json, double *ret)
+{
+    const char *p = json->raw, *end = p + json->raw_size;
+    uint64_t digits = 0;
+    int exponent = 0, written = 0;
+    bool negative = *p == '-', fraction = false, full = false, minus = false;
+    for (p += negative; p < end && *p != 'e' && *p != 'E'; p++) {
+        if (*p == '.') {
+            fraction = true;
+            continue;
+        }
+        full = full || digits > (UINT64_MAX - (uint64_t)(*p - '0')) / 10;
+        if (!full)
+            digits = digits * 10 + (uint64_t)(*p - '0');
+        exponent += full && !fraction ? 1 : !full && fraction ? -1 : 0;
+    }
+    for (p += p < end; p < end && written < 10000; p++) {
+        minus |= *p == '-';
+        written = *p >= '0' && *p <= '9' ? written * 10 + (*p - '0') : written;
+    }
+    exponent += minus ? -written : written;
+    double value = (double)digits, power;
+    char text[16];
+    int n = snprintf(text, sizeof text, "1e%d", abs(exponent));
+    if (digits && (abs(exponent) > 308 || !rwk_parse_double(text, (size_t)n, &power)))
+        return rwk_json_double(json, ret);
+    value = !digits ? 0 : exponent < 0 ? value / power : value * power;
+    *ret = negative ? -value : value;
+    return isfinite(value);
 }
 
 /* A list of [piece, score]. */
@@ -230,43 +230,58 @@ static enum rwk_status read_unigram(const struct loader *l, const struct member 
             status = rwk_json_fail(&json, "the vocabulary must hold [piece, score] pairs");
         if (!status)
             status = take(&json, &piece, l->error);
-        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !rwk_json_double(&json, &score) ||
+        if (!status && (rwk_json_next(&json) != RWK_JSON_NUMBER || !read_score(&json, &score) ||
                         rwk_json_next(&json) != RWK_JSON_ARRAY_END))
             status = rwk_json_fail(&json, "the vocabulary must hold [piece, score] pairs");
         if (!status)
             status = rwk_vocab_put(l->t, id, piece.data, piece.size, l->error);
         if (status)
             break;
-        l->t->entries[id].score = (float)score;
-        l->t->min_score = (float)score < l->t->min_score ? (float)score : l->t->min_score;
-        if (!rwk_trie_insert(&l->t->pieces, piece.data, piece.size, id + 1))
+        l->t->entries[id].score = score;
+        l->t->min_score = id == 0 || score < l->t->min_score ? score : l->t->min_score;
+        if (!rwk_trie_insert(&l->t->pieces, piece.data, piece.size, id))
             status = rwk_fail_nomem(l->error, piece.size);
     }
     rwk_buffer_finish(&piece);
-    return status ? status : json.status ? json.status : rwk_vocab_index(l->t, l->error);
+    rwk_vocab_finish(l->t);
+    return status ? status : json.status;
 }
 
 /* ---- model ---- */
 
-enum { M_TYPE, M_VOCAB, M_MERGES, M_UNK, M_UNK_ID, M_PREFIX, M_SUFFIX, M_FUSE, M_BYTES, M_IGNORE, M_MAX_WORD, N_MODEL };
+enum {
+    M_TYPE,
+    M_VOCAB,
+    M_MERGES,
+    M_UNK,
+    M_UNK_ID,
+    M_PREFIX,
+    M_SUFFIX,
+    M_FUSE,
+    M_BYTES,
+    M_IGNORE,
+    M_MAX_WORD,
+    N_MODEL
+};
 
 static enum rwk_status model_flag(const struct loader *l, const struct member *m, bool *ret)
 {
     const struct rwk_node *node;
     enum rwk_status status = tree_of(l, m, &node);
     if (!status && node && node->type != RWK_JSON_TRUE && node->type != RWK_JSON_FALSE)
-        return malformed(l, m->key, "must be true or false");
+        return rwk_load_malformed(l, m->key, "must be true or false");
     if (!status && node)
         *ret = node->type == RWK_JSON_TRUE;
     return status;
 }
 
-static enum rwk_status model_text(const struct loader *l, const struct member *m, const char **ret, size_t *ret_size)
+static enum rwk_status model_text(const struct loader *l, const struct member *m, const char **ret,
+                                  size_t *ret_size)
 {
     const struct rwk_node *node;
     enum rwk_status status = tree_of(l, m, &node);
     if (!status && node && node->type != RWK_JSON_STRING)
-        return malformed(l, m->key, "must be a string");
+        return rwk_load_malformed(l, m->key, "must be a string");
     if (!status && node) {
         *ret = node->string;
         *ret_size = node->string_size;
@@ -274,18 +289,75 @@ static enum rwk_status model_text(const struct loader *l, const struct member *m
     return status;
 }
 
+/* A whole number of at least 0; *ret stays where the member is missing. */
+static enum rwk_status model_number(const struct loader *l, const struct member *m, uint64_t *ret)
+{
+    const struct rwk_node *node;
+    enum rwk_status status = tree_of(l, m, &node);
+    if (!status && node && (!node->is_integer || node->integer < 0))
+        return rwk_load_malformed(l, m->key, "must be a whole number");
+    if (!status && node)
+        *ret = (uint64_t)node->integer;
+    return status;
+}
+
+static enum rwk_status read_flags(const struct loader *l, const struct member *m)
+{
+    struct rwk_tokenizer *t = l->t;
+    enum rwk_status status = model_flag(l, &m[M_FUSE], &t->fuse_unk);
+    if (!status)
+        status = model_flag(l, &m[M_BYTES], &t->byte_fallback);
+    if (!status)
+        status = model_flag(l, &m[M_IGNORE], &t->ignore_merges);
+    if (!status)
+        status = model_number(l, &m[M_MAX_WORD], &t->max_word);
+    if (!status)
+        status = model_text(l, &m[M_UNK], &t->unk_name, &t->unk_name_size);
+    if (!status)
+        status = model_text(l, &m[M_PREFIX], &t->word_prefix, &t->word_prefix_size);
+    return status ? status : model_text(l, &m[M_SUFFIX], &t->word_suffix, &t->word_suffix_size);
+}
+
+static enum rwk_status read_unk(const struct loader *l, const struct member *m)
+{
+    struct rwk_tokenizer *t = l->t;
+    uint64_t id = UINT64_MAX;
+    if (t->model == RWK_MODEL_UNIGRAM) {
+        enum rwk_status status = model_number(l, &m[M_UNK_ID], &id);
+        if (!status && id != UINT64_MAX && id >= t->n_entries)
+            return rwk_load_malformed(l, "unk_id", "is not in the vocabulary");
+        t->unk = id == UINT64_MAX ? RWK_TOKEN_NONE : (uint32_t)id;
+        return status;
+    }
+    if (t->unk_name)
+        t->unk = rwk_vocab_find(t, t->unk_name, t->unk_name_size);
+    return RWK_STATUS_OK;
+}
+
 static enum rwk_status read_model(const struct loader *l, const struct member *model)
 {
     struct rwk_tokenizer *t = l->t;
-    struct member m[N_MODEL] = { { .key = "type" }, { .key = "vocab" }, { .key = "merges" }, { .key = "unk_token" },
-                                 { .key = "unk_id" }, { .key = "continuing_subword_prefix" }, { .key = "end_of_word_suffix" },
-                                 { .key = "fuse_unk" }, { .key = "byte_fallback" }, { .key = "ignore_merges" },
+    struct member m[N_MODEL] = { { .key = "type" },
+                                 { .key = "vocab" },
+                                 { .key = "merges" },
+                                 { .key = "unk_token" },
+                                 { .key = "unk_id" },
+                                 { .key = "continuing_subword_prefix" },
+                                 { .key = "end_of_word_suffix" },
+                                 { .key = "fuse_unk" },
+                                 { .key = "byte_fallback" },
+                                 { .key = "ignore_merges" },
                                  { .key = "max_input_chars_per_word" } };
-    static const char *const types[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };
-    const char *type = NULL, *unk = NULL;
-    size_t n = 0, unk_size = 0;
+    static const struct {
+        const char *type, *unk, *prefix; /* and what is meant where the file says nothing */
+    } kinds[] = { [RWK_MODEL_BPE] = { "BPE", NULL, "" },
+                  [RWK_MODEL_UNIGRAM] = { "Unigram", NULL, "" },
+                  [RWK_MODEL_WORDPIECE] = { "WordPiece", "[UNK]", "##" },
+                  [RWK_MODEL_WORDLEVEL] = { "WordLevel", "<unk>", "" } };
+    const char *type = NULL;
+    size_t n = 0, kind = 0;
     if (is_null(model))
-        return malformed(l, "model", "is missing");
+        return rwk_load_malformed(l, "model", "is missing");
     enum rwk_status status = find_members(l, model->text, model->size, m, N_MODEL);
     if (!status)
         status = model_text(l, &m[M_TYPE], &type, &n);
@@ -293,387 +365,60 @@ static enum rwk_status read_model(const struct loader *l, const struct member *m
         type = m[M_MERGES].text ? "BPE" : is_null(&m[M_UNK_ID]) ? "WordPiece" : "Unigram";
     if (status)
         return status;
-    int kind = 0;
-    while (kind < 4 && strcmp(types[kind], type) != 0)
+    while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].type, type) != 0)
         kind++;
-    if (kind == 4)
-        return unsupported(l, "model", type);
+    if (kind == sizeof kinds / sizeof *kinds)
+        return rwk_load_unsupported(l, "model", type);
+    if (!m[M_VOCAB].text)
+        return rwk_load_malformed(l, "vocab", "is missing");
     t->model = (enum rwk_model_kind)kind;
     t->max_word = 100;
-    if (!m[M_VOCAB].text)
-        return malformed(l, "vocab", "is missing");
-    if ((status = model_flag(l, &m[M_FUSE], &t->fuse_unk)) || (status = model_flag(l, &m[M_BYTES], &t->byte_fallback)) ||
-        (status = model_flag(l, &m[M_IGNORE], &t->ignore_merges)) || (status = model_text(l, &m[M_UNK], &unk, &unk_size)) ||
-        (status = model_text(l, &m[M_PREFIX], &t->word_prefix, &t->word_prefix_size)) ||
-        (status = model_text(l, &m[M_SUFFIX], &t->word_suffix, &t->word_suffix_size)))
-        return status;
-    status = kind == RWK_MODEL_UNIGRAM ? read_unigram(l, &m[M_VOCAB]) : read_vocab(l, &m[M_VOCAB]);
+    t->unk_name = kinds[kind].unk;
+    t->unk_name_size = t->unk_name ? strlen(t->unk_name) : 0;
+    t->word_prefix = kinds[kind].prefix;
+    t->word_prefix_size = strlen(t->word_prefix);
+    status = read_flags(l, m);
+    if (!status)
+        status =
+            kind == RWK_MODEL_UNIGRAM ? read_unigram(l, &m[M_VOCAB]) : read_vocab(l, &m[M_VOCAB]);
+    if (!status)
+        status = read_unk(l, m);
     if (!status && kind == RWK_MODEL_BPE && !is_null(&m[M_MERGES]))
         status = read_merges(l, &m[M_MERGES]);
-    if (status)
-        return status;
-    if (kind == RWK_MODEL_UNIGRAM) {
-        const struct rwk_node *id;
-        if ((status = tree_of(l, &m[M_UNK_ID], &id)))
-            return status;
-        if (id && (!id->is_integer || id->integer < 0 || id->integer >= t->n_entries))
-            return malformed(l, "unk_id", "is not in the vocabulary");
-        t->unk = id ? (uint32_t)id->integer : RWK_TOKEN_NONE;
-    } else if (unk) {
-        t->unk = rwk_vocab_find(t, unk, unk_size); /* may also be an added token, found later */
-    }
-    return RWK_STATUS_OK;
-}
-
-/* ---- patterns ---- */
-
-static enum rwk_status read_pattern(const struct loader *l, const struct rwk_node *node, struct rwk_pattern **ret)
-{
-    const struct rwk_node *pattern = rwk_tree_member(node, "pattern");
-    const struct rwk_node *literal = rwk_tree_member(pattern, "String"), *regex = rwk_tree_member(pattern, "Regex");
-    const struct rwk_node *source = literal ? literal : regex;
-    if (!source || source->type != RWK_JSON_STRING)
-        return malformed(l, "pattern", "must be {\"String\": ...} or {\"Regex\": ...}");
-    return rwk_pattern_compile(ret, source->string, source->string_size, literal != NULL, &l->t->memory, l->file, l->error);
-}
-
-/* ---- normalizers ---- */
-
-typedef enum rwk_status (*node_fn)(const struct loader *l, const struct rwk_node *node);
-
-/* A step or a Sequence of steps under `key`; sequences may nest, to a depth that the reader bounds. */
-static enum rwk_status each_step(const struct loader *l, const struct rwk_node *node, const char *key, node_fn fn)
-{
-    const struct rwk_node *stack[RWK_JSON_DEPTH];
-    int depth = 0;
-    enum rwk_status status = RWK_STATUS_OK;
-    if (!node)
-        return RWK_STATUS_OK;
-    for (stack[depth++] = node; depth > 0 && !status;) {
-        const struct rwk_node *n = stack[--depth];
-        bool only = n == node;
-        if (!only && n->next)
-            stack[depth++] = n->next;
-        if (n->type != RWK_JSON_OBJECT)
-            return malformed(l, key, "must hold objects");
-        if (strcmp(type_of(n), "Sequence") != 0) {
-            status = fn(l, n);
-            continue;
-        }
-        const struct rwk_node *list = rwk_tree_member(n, key);
-        if (!list || list->type != RWK_JSON_ARRAY)
-            return malformed(l, key, "a Sequence must hold a list");
-        if (list->children)
-            stack[depth++] = list->children;
-    }
-    return status;
-}
-
-static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static enum rwk_status read_charsmap(const struct loader *l, const struct rwk_node *node, struct rwk_step *step)
-{
-    size_t n, size = 0;
-    const char *text = text_of(node, "precompiled_charsmap", NULL, &n);
-    char *data = text ? rwk_arena_alloc(&l->t->arena, n + 8) : NULL;
-    uint32_t bits = 0, count = 0;
-    if (!text)
-        return malformed(l, "precompiled_charsmap", "is missing");
-    if (!data)
-        return rwk_fail_nomem(l->error, n);
-    for (size_t i = 0; i < n && text[i] != '='; i++) {
-        const char *digit = strchr(base64, text[i]);
-        if (!digit)
-            return malformed(l, "precompiled_charsmap", "is not base64");
-        bits = bits << 6 | (uint32_t)(digit - base64);
-        if ((count += 6) >= 8)
-            data[size++] = (char)(bits >> (count -= 8));
-    }
-    uint32_t trie = size >= 4 ? (unsigned char)data[0] | (uint32_t)(unsigned char)data[1] << 8 |
-                                (uint32_t)(unsigned char)data[2] << 16 | (uint32_t)(unsigned char)data[3] << 24 : 0;
-    if (size == 0)
-        return RWK_STATUS_OK;
-    if (size < 4 || trie > size - 4)
-        return malformed(l, "precompiled_charsmap", "is truncated");
-    *step = (struct rwk_step){ .kind = RWK_STEP_CHARSMAP, .content = data, .content_size = size };
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status read_normalizer(const struct loader *l, const struct rwk_node *node)
-{
-    static const struct {
-        const char *type;
-        enum rwk_step_kind kind;
-        int option;
-    } simple[] = {
-        { "NFC", RWK_STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE },
-        { "NFD", RWK_STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE },
-        { "NFKC", RWK_STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT },
-        { "NFKD", RWK_STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT },
-        { "Lowercase", RWK_STEP_LOWER, 0 }, { "StripAccents", RWK_STEP_STRIP_ACCENTS, 0 }, { "Nmt", RWK_STEP_NMT, 0 },
-        { "ByteLevel", RWK_STEP_MAP_BYTES, 0 },
-    };
-    const char *type = type_of(node);
-    struct rwk_step step = { .kind = RWK_STEP_REPLACE };
-    enum rwk_status status = RWK_STATUS_OK;
-    for (size_t i = 0; i < sizeof simple / sizeof *simple; i++)
-        if (strcmp(type, simple[i].type) == 0)
-            return rwk_steps_add(l->t, &l->t->normalizer, (struct rwk_step){ .kind = simple[i].kind,
-                                 .option = simple[i].option }, l->error);
-    if (strcmp(type, "Strip") == 0) {
-        step = (struct rwk_step){ .kind = RWK_STEP_STRIP,
-                                  .option = rwk_tree_flag(node, "strip_left", true) | rwk_tree_flag(node, "strip_right", true) << 1 };
-    } else if (strcmp(type, "Prepend") == 0) {
-        step.kind = RWK_STEP_PREPEND;
-        step.content = text_of(node, "prepend", "", &step.content_size);
-    } else if (strcmp(type, "Replace") == 0) {
-        step.content = text_of(node, "content", "", &step.content_size);
-        status = read_pattern(l, node, &step.pattern);
-    } else if (strcmp(type, "Precompiled") == 0) {
-        step.kind = RWK_STEP_SPLIT;
-        status = read_charsmap(l, node, &step);
-        if (!status && step.kind == RWK_STEP_SPLIT)
-            return RWK_STATUS_OK; /* an empty map */
-    } else if (strcmp(type, "BertNormalizer") == 0) {
-        const struct rwk_node *accents = rwk_tree_member(node, "strip_accents");
-        bool lower = rwk_tree_flag(node, "lowercase", true);
-        bool strip = accents && accents->type != RWK_JSON_NULL ? accents->type == RWK_JSON_TRUE : lower;
-        const struct rwk_step steps[] = { { .kind = RWK_STEP_BERT_CLEAN }, { .kind = RWK_STEP_BERT_CHINESE },
-            { .kind = RWK_STEP_UNICODE, .option = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE }, { .kind = RWK_STEP_STRIP_ACCENTS },
-            { .kind = RWK_STEP_LOWER } };
-        const bool wanted[] = { rwk_tree_flag(node, "clean_text", true), rwk_tree_flag(node, "handle_chinese_chars", true), strip, strip, lower };
-        for (size_t i = 0; i < 5 && !status; i++)
-            if (wanted[i])
-                status = rwk_steps_add(l->t, &l->t->normalizer, steps[i], l->error);
-        return status;
-    } else {
-        return unsupported(l, "normalizer", type);
-    }
-    return status ? status : rwk_steps_add(l->t, &l->t->normalizer, step, l->error);
-}
-
-/* ---- pre-tokenizers ---- */
-
-static enum rwk_status read_behaviour(const struct loader *l, const struct rwk_node *node, int fallback, int *ret)
-{
-    static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
-    size_t n;
-    const char *name = text_of(node, "behavior", NULL, &n);
-    *ret = fallback;
-    for (int i = 0; name; i++) {
-        if (i == 5)
-            return unsupported(l, "behavior", name);
-        if (strcmp(name, names[i]) == 0) {
-            *ret = i;
-            return RWK_STATUS_OK;
-        }
-    }
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status add_split(const struct loader *l, const char *regex, bool literal, int behaviour, bool invert)
-{
-    struct rwk_step step = { .kind = RWK_STEP_SPLIT, .option = behaviour, .invert = invert };
-    enum rwk_status status = rwk_pattern_compile(&step.pattern, regex, strlen(regex), literal, &l->t->memory, l->file, l->error);
-    return status ? status : rwk_steps_add(l->t, &l->t->splitter, step, l->error);
-}
-
-#define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]"
-
-static enum rwk_prepend read_prepend(const struct rwk_node *node)
-{
-    size_t n;
-    const char *scheme = text_of(node, "prepend_scheme", NULL, &n);
-    if (!scheme)
-        return rwk_tree_flag(node, "add_prefix_space", true) ? RWK_PREPEND_ALWAYS : RWK_PREPEND_NEVER;
-    return strcmp(scheme, "first") == 0 ? RWK_PREPEND_FIRST : strcmp(scheme, "never") == 0 ? RWK_PREPEND_NEVER
-                                                                                         : RWK_PREPEND_ALWAYS;
-}
-
-static enum rwk_status read_metaspace(const struct loader *l, const struct rwk_node *node)
-{
-    struct rwk_step step = { .kind = RWK_STEP_METASPACE, .option = read_prepend(node) };
-    step.content = text_of(node, "replacement", "\xe2\x96\x81", &step.content_size);
-    enum rwk_status status = rwk_steps_add(l->t, &l->t->splitter, step, l->error);
-    return !status && rwk_tree_flag(node, "split", true) ? add_split(l, step.content, true, RWK_MERGED_WITH_NEXT, false) : status;
-}
-
-static enum rwk_status read_pre_tokenizer(const struct loader *l, const struct rwk_node *node)
-{
-    const char *type = type_of(node);
-    enum rwk_status status;
-    int behaviour;
-    if (strcmp(type, "ByteLevel") == 0)
-        return rwk_add_byte_level(l->t, rwk_tree_flag(node, "add_prefix_space", true), rwk_tree_flag(node, "use_regex", true), l->file, l->error);
-    if (strcmp(type, "Metaspace") == 0)
-        return read_metaspace(l, node);
-    if (strcmp(type, "Whitespace") == 0)
-        return add_split(l, "\\w+|[^\\w\\s]+", false, RWK_REMOVED, true);
-    if (strcmp(type, "WhitespaceSplit") == 0)
-        return add_split(l, "\\s", false, RWK_REMOVED, false);
-    if (strcmp(type, "Digits") == 0)
-        return add_split(l, "\\p{N}", false, rwk_tree_flag(node, "individual_digits", false) ? RWK_ISOLATED : RWK_CONTIGUOUS, false);
-    if (strcmp(type, "Punctuation") == 0) {
-        status = read_behaviour(l, node, RWK_ISOLATED, &behaviour);
-        return status ? status : add_split(l, PUNCTUATION, false, behaviour, false);
-    }
-    if (strcmp(type, "BertPreTokenizer") == 0) {
-        status = add_split(l, "\\s", false, RWK_REMOVED, false);
-        return status ? status : add_split(l, PUNCTUATION, false, RWK_ISOLATED, false);
-    }
-    if (strcmp(type, "CharDelimiterSplit") == 0) {
-        size_t n;
-        return add_split(l, text_of(node, "delimiter", " ", &n), true, RWK_REMOVED, false);
-    }
-    if (strcmp(type, "Split") == 0) {
-        struct rwk_step step = { .kind = RWK_STEP_SPLIT, .invert = rwk_tree_flag(node, "invert", false) };
-        status = read_behaviour(l, node, RWK_ISOLATED, &step.option);
-        if (!status)
-            status = read_pattern(l, node, &step.pattern);
-        return status ? status : rwk_steps_add(l->t, &l->t->splitter, step, l->error);
-    }
-    return unsupported(l, "pre_tokenizer", type);
+    return status || kind != RWK_MODEL_BPE ? status : rwk_merges_finish(t, l->error);
 }
 
 /* ---- added tokens ---- */
 
 static enum rwk_status read_added(const struct loader *l, const struct rwk_node *list)
 {
-    uint32_t next = l->t->n_entries;
+    /* New tokens are numbered from here on, whatever the file says. */
+    uint32_t next =
+        l->t->model == RWK_MODEL_UNIGRAM ? l->t->n_entries : (uint32_t)l->t->vocab.n_names;
     if (!list)
         return RWK_STATUS_OK;
     if (list->type != RWK_JSON_ARRAY)
-        return malformed(l, "added_tokens", "must be a list");
+        return rwk_load_malformed(l, "added_tokens", "must be a list");
     for (const struct rwk_node *node = list->children; node; node = node->next) {
         size_t n;
-        const char *content = text_of(node, "content", NULL, &n);
+        const char *content = rwk_node_text(node, "content", NULL, &n);
         if (!content)
-            return malformed(l, "added_tokens", "an entry has no content");
-        struct rwk_added a = { .text = content, .size = (uint32_t)n, .single_word = rwk_tree_flag(node, "single_word", false),
-                               .lstrip = rwk_tree_flag(node, "lstrip", false), .rstrip = rwk_tree_flag(node, "rstrip", false),
+            return rwk_load_malformed(l, "added_tokens", "an entry has no content");
+        struct rwk_added a = { .text = content,
+                               .size = (uint32_t)n,
+                               .single_word = rwk_tree_flag(node, "single_word", false),
+                               .lstrip = rwk_tree_flag(node, "lstrip", false),
+                               .rstrip = rwk_tree_flag(node, "rstrip", false),
                                .special = rwk_tree_flag(node, "special", false) };
         a.normalized = rwk_tree_flag(node, "normalized", !a.special);
-        const struct rwk_node *id = rwk_tree_member(node, "id");
-        bool given = id && id->is_integer && id->integer >= 0 && id->integer < INT32_MAX;
-        a.id = given ? (uint32_t)id->integer : next;
+        a.id = next;
         enum rwk_status status = rwk_added_put(l->t, &a, l->error);
         if (status)
             return status;
-        next = l->t->n_entries;
-    }
-    return rwk_vocab_index(l->t, l->error);
-}
-
-/* ---- post-processors ---- */
-
-static enum rwk_status put_template(const struct loader *l, uint32_t **ids, size_t *n, uint32_t id)
-{
-    uint32_t *grown = rwk_realloc(&l->t->memory, *ids, (*n + 1) * sizeof *grown);
-    if (!grown)
-        return rwk_fail_nomem(l->error, (*n + 1) * sizeof *grown);
-    *ids = grown;
-    (*ids)[(*n)++] = id;
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status put_special(const struct loader *l, const struct rwk_node *specials, const char *name, bool after)
-{
-    struct rwk_tokenizer *t = l->t;
-    const struct rwk_node *ids = rwk_tree_member(rwk_tree_member(specials, name), "ids");
-    if (!ids || ids->type != RWK_JSON_ARRAY)
-        return malformed(l, "post_processor", "a template names a special token that is not defined");
-    for (const struct rwk_node *id = ids->children; id; id = id->next) {
-        if (!id->is_integer || id->integer < 0 || id->integer >= t->n_entries)
-            return malformed(l, "post_processor", "a template's id is not in the vocabulary");
-        enum rwk_status status = after ? put_template(l, &t->suffix_ids, &t->n_suffix, (uint32_t)id->integer)
-                                       : put_template(l, &t->prefix_ids, &t->n_prefix, (uint32_t)id->integer);
-        if (status)
-            return status;
+        uint32_t used = l->t->n_added ? l->t->added[l->t->n_added - 1].id : 0;
+        next = used >= next ? used + 1 : next;
     }
     return RWK_STATUS_OK;
-}
-
-static enum rwk_status read_template(const struct loader *l, const struct rwk_node *node)
-{
-    const struct rwk_node *single = rwk_tree_member(node, "single"), *specials = rwk_tree_member(node, "special_tokens");
-    bool after = false;
-    if (!single || single->type != RWK_JSON_ARRAY)
-        return malformed(l, "post_processor", "a template must be a list");
-    for (const struct rwk_node *part = single->children; part; part = part->next) {
-        const struct rwk_node *special = rwk_tree_find(part, "SpecialToken.id");
-        if (rwk_tree_member(part, "Sequence"))
-            after = true;
-        else if (!special || special->type != RWK_JSON_STRING)
-            return malformed(l, "post_processor", "a template's part is neither Sequence nor SpecialToken");
-        else {
-            enum rwk_status status = put_special(l, specials, special->string, after);
-            if (status)
-                return status;
-        }
-    }
-    return RWK_STATUS_OK;
-}
-
-static enum rwk_status read_post_processor(const struct loader *l, const struct rwk_node *node)
-{
-    const char *type = type_of(node);
-    if (strcmp(type, "ByteLevel") == 0)
-        return RWK_STATUS_OK; /* concerns offsets only */
-    if (strcmp(type, "TemplateProcessing") == 0)
-        return read_template(l, node);
-    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
-        /* "sep" and "cls": [token, id] */
-        static const char *const keys[] = { "cls", "sep" };
-        enum rwk_status status = RWK_STATUS_OK;
-        for (int i = 0; i < 2 && !status; i++) {
-            const struct rwk_node *pair = rwk_tree_member(node, keys[i]);
-            const struct rwk_node *id = pair && pair->type == RWK_JSON_ARRAY && pair->children ? pair->children->next : NULL;
-            if (!id || !id->is_integer || id->integer < 0 || id->integer >= l->t->n_entries)
-                return malformed(l, keys[i], "must be a token and its id");
-            status = i == 0 ? put_template(l, &l->t->prefix_ids, &l->t->n_prefix, (uint32_t)id->integer)
-                            : put_template(l, &l->t->suffix_ids, &l->t->n_suffix, (uint32_t)id->integer);
-        }
-        return status;
-    }
-    return unsupported(l, "post_processor", type);
-}
-
-/* ---- decoders ---- */
-
-static enum rwk_status read_decoder(const struct loader *l, const struct rwk_node *node)
-{
-    const char *type = type_of(node);
-    struct rwk_decode_step step = { .kind = RWK_DECODE_FUSE };
-    enum rwk_status status = RWK_STATUS_OK;
-    if (strcmp(type, "ByteLevel") == 0) {
-        step.kind = RWK_DECODE_BYTES;
-    } else if (strcmp(type, "ByteFallback") == 0) {
-        step.kind = RWK_DECODE_BYTE_FALLBACK;
-    } else if (strcmp(type, "Replace") == 0) {
-        step.kind = RWK_DECODE_REPLACE;
-        step.to = text_of(node, "content", "", &step.to_size);
-        status = read_pattern(l, node, &step.pattern);
-    } else if (strcmp(type, "Strip") == 0) {
-        const struct rwk_node *start = rwk_tree_member(node, "start"), *stop = rwk_tree_member(node, "stop");
-        step.kind = RWK_DECODE_STRIP;
-        step.from = text_of(node, "content", " ", &step.from_size);
-        step.start = start && start->is_integer && start->integer > 0 ? (uint32_t)start->integer : 0;
-        step.stop = stop && stop->is_integer && stop->integer > 0 ? (uint32_t)stop->integer : 0;
-    } else if (strcmp(type, "Metaspace") == 0) {
-        step.kind = RWK_DECODE_METASPACE;
-        step.from = text_of(node, "replacement", "\xe2\x96\x81", &step.from_size);
-        step.option = read_prepend(node);
-    } else if (strcmp(type, "BPEDecoder") == 0) {
-        step.kind = RWK_DECODE_BPE;
-        step.from = text_of(node, "suffix", "</w>", &step.from_size);
-    } else if (strcmp(type, "WordPiece") == 0) {
-        step.kind = RWK_DECODE_WORDPIECE;
-        step.from = text_of(node, "prefix", "##", &step.from_size);
-        step.option = rwk_tree_flag(node, "cleanup", true);
-    } else if (strcmp(type, "Fuse") != 0) {
-        return unsupported(l, "decoder", type);
-    }
-    return status ? status : rwk_decoder_add(l->t, step, l->error);
 }
 
 /* ---- the file ---- */
@@ -682,14 +427,18 @@ enum { F_VERSION, F_MODEL, F_NORMALIZER, F_ADDED, F_SPLITTER, F_POST, F_DECODER,
 
 static enum rwk_status read_file(const struct loader *l, const struct rwk_file *file)
 {
-    struct member m[N_FILE] = { { .key = "version" }, { .key = "model" }, { .key = "normalizer" }, { .key = "added_tokens" },
-                                { .key = "pre_tokenizer" }, { .key = "post_processor" }, { .key = "decoder" } };
+    struct member m[N_FILE] = { { .key = "version" },       { .key = "model" },
+                                { .key = "normalizer" },    { .key = "added_tokens" },
+                                { .key = "pre_tokenizer" }, { .key = "post_processor" },
+                                { .key = "decoder" } };
     static const struct {
         int member;
         const char *list;
-        node_fn fn;
-    } parts[] = { { F_NORMALIZER, "normalizers", read_normalizer }, { F_SPLITTER, "pretokenizers", read_pre_tokenizer },
-                  { F_POST, "processors", read_post_processor }, { F_DECODER, "decoders", read_decoder } };
+        rwk_node_fn fn;
+    } parts[] = { { F_NORMALIZER, "normalizers", rwk_read_normalizer },
+                  { F_SPLITTER, "pretokenizers", rwk_read_pre_tokenizer },
+                  { F_POST, "processors", rwk_read_post_processor },
+                  { F_DECODER, "decoders", rwk_read_decoder } };
     const struct rwk_node *node;
     enum rwk_status status = find_members(l, file->data, file->size, m, N_FILE);
     if (!status)
@@ -698,15 +447,15 @@ static enum rwk_status read_file(const struct loader *l, const struct rwk_file *
         status = read_added(l, node);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++)
         if (!(status = tree_of(l, &m[parts[i].member], &node)))
-            status = each_step(l, node, parts[i].list, parts[i].fn);
+            status = rwk_read_each(l, node, parts[i].list, parts[i].fn);
     if (!status)
-        status = rwk_added_finish(l->t, l->error);
-    l->t->join_with_blank = l->t->n_decoder == 0;
+        status = rwk_tokenizer_finish(l->t, l->error);
+    l->t->join_with_blank = is_null(&m[F_DECODER]);
     return status;
 }
 
-enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const struct rwk_files *files, const char *name,
-                              struct rwk_error *error)
+enum rwk_status rwk_load_json(struct rwk_tokenizer *t, const struct rwk_files *files,
+                              const char *name, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
     enum rwk_status status = rwk_files_open(&file, files, name, RWK_LOAD_READ, error);
@@ -735,17 +484,20 @@ static enum rwk_status read_merges_text(const struct loader *l, const struct rwk
             size--;
         const char *blank = size ? memchr(p, ' ', size) : NULL;
         if (size && !(p == text && size >= 9 && memcmp(p, "#version:", 9) == 0)) {
-            if (!blank || !rwk_merges_put(l->t, p, (size_t)(blank - p), blank + 1, size - (size_t)(blank + 1 - p), rank++))
-                status = rwk_fail_at(l->error, RWK_STATUS_FORMAT,
-                                     &(struct rwk_where){ .file = l->file, .offset = (uint64_t)(p - text) },
-                                     "a merge is no pair of known pieces");
+            if (!blank || !rwk_merges_put(l->t, p, (size_t)(blank - p), blank + 1,
+                                          size - (size_t)(blank + 1 - p), rank++))
+                status = rwk_fail_at(
+                    l->error, RWK_STATUS_FORMAT,
+                    &(struct rwk_where) { .file = l->file, .offset = (uint64_t)(p - text) },
+                    "a merge is no pair of known pieces");
         }
         p += next;
     }
     return status;
 }
 
-enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const struct rwk_files *files, struct rwk_error *error)
+enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const struct rwk_files *files,
+                                   struct rwk_error *error)
 {
     struct rwk_file vocab = { 0 }, merges = { 0 };
     struct loader l = { t, NULL, error };
@@ -762,9 +514,11 @@ enum rwk_status rwk_load_two_files(struct rwk_tokenizer *t, const struct rwk_fil
     if (!status)
         status = read_merges_text(&l, &merges);
     if (!status)
+        status = rwk_merges_finish(t, error);
+    if (!status)
         status = rwk_add_byte_level(t, false, true, files->label, error);
     if (!status)
-        status = rwk_decoder_add(t, (struct rwk_decode_step){ .kind = RWK_DECODE_BYTES }, error);
+        status = rwk_decoder_add(t, (struct rwk_decode_step) { .kind = RWK_DECODE_BYTES }, error);
     rwk_file_close(&vocab);
     rwk_file_close(&merges);
     return status;
