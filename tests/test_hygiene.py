@@ -35,7 +35,7 @@ ALLOWED = set(
     pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_signal
     pthread_cond_wait
     pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock
-    pthread_sigmask sigfillset
+    pthread_sigmask sigfillset pthread_setaffinity_np
     __errno_location __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable
     _ITM_registerTMCloneTable
     __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk __snprintf_chk __vsnprintf_chk
