@@ -475,7 +475,7 @@ START_TEST(texts_come_out_whole)
     static struct reading r;
     memset(&r, 0, sizeof r);
     ck_assert_msg(!open_tokenizer(&r.tokenizer, tokenizers[_i]), "%s", error.message);
-    ck_assert_int_ge(try_call(&(struct attempt) { call_encode }, &r), 1);
+    try_call(&(struct attempt) { call_encode }, &r); /* short texts may need no memory */
     try_call(&(struct attempt) { call_decode }, &r);
     ck_assert_int_ge(try_call(&(struct attempt) { call_stream_create }, &r), 1);
     ck_assert_int_ge(try_call(&(struct attempt) { call_add_stop }, &r), 1);

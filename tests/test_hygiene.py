@@ -27,7 +27,7 @@ ALLOWED = set(
     posix_memalign pread pread64 read sched_getaffinity __sched_cpucount sched_yield stat
     stat64 sysconf
     memchr memcmp memcpy memmem memmove memset bcmp qsort bsearch
-    strchr strrchr strcmp strcspn strlen strncmp strnlen strspn strstr strerror snprintf
+    strchr strchrnul strrchr strcmp strcspn strlen strncmp strnlen strspn strstr strerror snprintf
     vsnprintf
     exp exp2 log pow cos sin sqrt floor ceil rint round trunc fmod
     pthread_attr_destroy pthread_attr_init pthread_attr_setstacksize pthread_create
