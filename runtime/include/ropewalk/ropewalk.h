@@ -330,8 +330,9 @@ enum rwk_prefetch {
 };
 enum rwk_weights {
     RWK_WEIGHTS_AS_STORED = 0,
-    RWK_WEIGHTS_Q8 = 1, /* matrices quantised at load: blocks of 32, 8 bits and a scale */
-    RWK_WEIGHTS_Q4 = 2  /* the same with 4 bits */
+    RWK_WEIGHTS_Q8 = 1, /* matrices quantised at load: blocks of 32 with a scale and a minimum, 8
+                         * bits a weight, 9 with these; docs/quantisation.md says what is lost */
+    RWK_WEIGHTS_Q4 = 2  /* the same with 4 bits, 5 in all */
 };
 enum rwk_cpu {
     RWK_CPU_AUTO = 0, /* the best that processor and operating system offer */
@@ -560,9 +561,10 @@ enum rwk_kv_type {
     RWK_KV_Q8 = 3 /* blocks of 32 with a scale */
 };
 enum rwk_activations {
-    RWK_ACTIVATIONS_AUTO = 0, /* int8 where weights are quantised, float32 elsewhere */
-    RWK_ACTIVATIONS_F32 = 1,
-    RWK_ACTIVATIONS_INT8 = 2
+    RWK_ACTIVATIONS_AUTO = 0, /* integers where weights are quantised, float32 elsewhere */
+    RWK_ACTIVATIONS_F32 = 1,  /* float32 everywhere: exact, and slow beside quantised weights */
+    RWK_ACTIVATIONS_INT8 = 2  /* integers, of 8 bits beside Q4 and of 12 beside Q8; UNSUPPORTED where
+                               * no weights are quantised */
 };
 
 struct rwk_session_options {
