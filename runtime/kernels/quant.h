@@ -117,7 +117,7 @@ RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_ti
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++)
             part[v][t] = vs16_zero();
-#pragma GCC unroll 8
+#pragma GCC unroll 2 /* more of it spills */
     for (size_t s = 0; s < 8; s++) {
         vb even[QUANT_ROW_VECTORS], odd[QUANT_ROW_VECTORS];
 #pragma GCC unroll 8
@@ -150,7 +150,7 @@ RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_ti
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++)
             part[v][t] = vs8_zero();
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (size_t s = 0; s < 4; s++) {
         vb low[QUANT_ROW_VECTORS], high[QUANT_ROW_VECTORS];
 #pragma GCC unroll 8
