@@ -7,22 +7,26 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_LEFTOVERS = 1000 }; /* names to try: others may be at work, or have been killed while they were */
+enum {
+    MAX_LEFTOVERS = 1000
+}; /* names to try: others may be at work, or have been killed while they were */
 
 static enum rwk_status failed(const struct rwk_writer *writer, struct rwk_error *error)
 {
     return rwk_fail_io(error, writer->path, writer->os_error, "cannot be written");
 }
 
-enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, unsigned mode, struct rwk_arena *arena,
-                                struct rwk_error *error)
+enum rwk_status rwk_writer_open(struct rwk_writer *ret_writer, const char *path, unsigned mode,
+                                struct rwk_arena *arena, struct rwk_error *error)
 {
     const size_t n = strlen(path), room = n + sizeof ".part999";
     char *temporary = rwk_arena_alloc(arena, room);
     char *copy = rwk_arena_string(arena, path, n);
     if (!temporary || !copy)
         return rwk_fail_nomem(error, room);
-    struct rwk_writer writer = { .path = copy, .temporary = temporary, .fd = -1, .os_error = EEXIST };
+    struct rwk_writer writer = {
+        .path = copy, .temporary = temporary, .fd = -1, .os_error = EEXIST
+    };
     for (unsigned i = 0; i < MAX_LEFTOVERS && writer.fd < 0 && writer.os_error == EEXIST; i++) {
         snprintf(temporary, room, "%s.part%u", path, i);
         writer.fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
@@ -49,7 +53,8 @@ void rwk_writer_put(struct rwk_writer *writer, const void *data, size_t size)
     }
 }
 
-/* So that the new name outlives a power cut. Not every file system can; the file is whole anyway. */
+/* So that the new name outlives a power cut. Not every file system can; the file is whole anyway.
+ */
 static void sync_directory(const struct rwk_writer *writer)
 {
     const char *slash = strrchr(writer->path, '/');

@@ -1,9 +1,10 @@
 /* Opening a model: where files and engine meet.
  *
- *   directory -> config.json -> family -> facts -> position plan -> weights (mapped) -> bound rows -> struct rwk_model
+ *   directory -> config.json -> family -> facts -> position plan -> weights (mapped) -> bound rows
+ * -> struct rwk_model
  *
- * The public object is the engine's model with this file's part behind `owner`: the files, the arena that holds everything
- * small, and which tensors are in use. */
+ * The public object is the engine's model with this file's part behind `owner`: the files, the
+ * arena that holds everything small, and which tensors are in use. */
 #include "models/open.h"
 
 #include <string.h>
@@ -11,13 +12,14 @@
 
 void rwk_model_options_init(struct rwk_model_options *options)
 {
-    *options = (struct rwk_model_options){ .size = sizeof *options };
+    *options = (struct rwk_model_options) { .size = sizeof *options };
 }
 
 /* ---- config.json and its kin ---- */
 
-enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path, const struct rwk_files *files,
-                                const char *name, struct rwk_arena *arena, struct rwk_error *error)
+enum rwk_status rwk_config_load(const struct rwk_node **ret_root, const char **ret_path,
+                                const struct rwk_files *files, const char *name,
+                                struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_file file = { 0 };
     struct rwk_node *root = NULL;
@@ -48,15 +50,16 @@ static void read_double(const struct rwk_node *root, const char *key, double *fi
 
 static bool read_u32(const struct rwk_node *node, uint32_t *ret)
 {
-    if (!node || node->type != RWK_JSON_NUMBER || !node->is_integer || node->integer < 0 || node->integer > INT32_MAX)
+    if (!node || node->type != RWK_JSON_NUMBER || !node->is_integer || node->integer < 0 ||
+        node->integer > INT32_MAX)
         return false;
     *ret = (uint32_t)node->integer;
     return true;
 }
 
 /* eos_token_id: one id or a list. */
-static enum rwk_status read_eos(const struct rwk_node *node, struct rwk_generation_defaults *g, struct rwk_arena *arena,
-                                struct rwk_error *error)
+static enum rwk_status read_eos(const struct rwk_node *node, struct rwk_generation_defaults *g,
+                                struct rwk_arena *arena, struct rwk_error *error)
 {
     if (!node || (node->type != RWK_JSON_NUMBER && node->type != RWK_JSON_ARRAY))
         return RWK_STATUS_OK;
@@ -64,15 +67,17 @@ static enum rwk_status read_eos(const struct rwk_node *node, struct rwk_generati
     uint32_t *ids = rwk_arena_alloc(arena, (n + 1) * sizeof *ids);
     if (!ids)
         return rwk_fail_nomem(error, (n + 1) * sizeof *ids);
-    for (const struct rwk_node *id = node->type == RWK_JSON_ARRAY ? node->children : node; id && kept < n; id = id->next)
+    for (const struct rwk_node *id = node->type == RWK_JSON_ARRAY ? node->children : node;
+         id && kept < n; id = id->next)
         kept += read_u32(id, &ids[kept]);
     g->eos_tokens = ids;
     g->n_eos_tokens = kept;
     return RWK_STATUS_OK;
 }
 
-static enum rwk_status read_generation(struct rwk_model *model, const struct rwk_files *files, const struct rwk_node *config,
-                                       struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status read_generation(struct rwk_model *model, const struct rwk_files *files,
+                                       const struct rwk_node *config, struct rwk_arena *arena,
+                                       struct rwk_error *error)
 {
     struct rwk_generation_defaults *g = &model->generation;
     const struct rwk_node *root = config;
@@ -82,8 +87,11 @@ static enum rwk_status read_generation(struct rwk_model *model, const struct rwk
         status = rwk_config_load(&root, &path, files, "generation_config.json", arena, error);
     if (status)
         return status;
-    *g = (struct rwk_generation_defaults){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .top_k = 50,
-                                           .bos_token = RWK_TOKEN_NONE };
+    *g = (struct rwk_generation_defaults) { .temperature = 1,
+                                            .top_p = 1,
+                                            .repetition_penalty = 1,
+                                            .top_k = 50,
+                                            .bos_token = RWK_TOKEN_NONE };
     const struct rwk_node *sample = rwk_tree_member(root, "do_sample");
     uint32_t top_k = 50;
     g->do_sample = sample && sample->type == RWK_JSON_TRUE;
@@ -97,14 +105,16 @@ static enum rwk_status read_generation(struct rwk_model *model, const struct rwk
     if (!read_u32(rwk_tree_member(root, "bos_token_id"), &g->bos_token))
         read_u32(rwk_tree_member(config, "bos_token_id"), &g->bos_token);
     const struct rwk_node *eos = rwk_tree_member(root, "eos_token_id");
-    return read_eos(eos && eos->type != RWK_JSON_NULL ? eos : rwk_tree_member(config, "eos_token_id"), g, arena, error);
+    return read_eos(eos && eos->type != RWK_JSON_NULL ? eos
+                                                      : rwk_tree_member(config, "eos_token_id"),
+                    g, arena, error);
 }
 
 /* ---- position ---- */
 
 enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struct rwk_facts *facts,
-                                   const struct rwk_node *config, const char *file, struct rwk_arena *arena,
-                                   struct rwk_error *error)
+                                   const struct rwk_node *config, const char *file,
+                                   struct rwk_arena *arena, struct rwk_error *error)
 {
     *ret = facts->request;
     ret->scheme = facts->position;
@@ -120,8 +130,8 @@ enum rwk_status rwk_facts_position(struct rwk_position_request *ret, const struc
 }
 
 enum rwk_status rwk_arch_position_request(struct rwk_position_request *ret, const char **ret_family,
-                                          const struct rwk_node *config, const char *file, struct rwk_arena *arena,
-                                          struct rwk_error *error)
+                                          const struct rwk_node *config, const char *file,
+                                          struct rwk_arena *arena, struct rwk_error *error)
 {
     const struct rwk_arch *arch;
     struct rwk_facts facts;
@@ -164,10 +174,11 @@ static void copy_traits(struct rwk_model *m, const struct rwk_facts *f)
 }
 
 /* Where each head's query, key and value stand in the projected row. */
-static enum rwk_status place_heads(struct rwk_model *m, enum rwk_qkv layout, struct rwk_arena *arena,
-                                   struct rwk_error *error)
+static enum rwk_status place_heads(struct rwk_model *m, enum rwk_qkv layout,
+                                   struct rwk_arena *arena, struct rwk_error *error)
 {
-    uint32_t hd = m->head_dim, group = m->n_heads / m->n_kv_heads, q = m->n_heads * hd, kv = m->n_kv_heads * hd;
+    uint32_t hd = m->head_dim, group = m->n_heads / m->n_kv_heads, q = m->n_heads * hd,
+             kv = m->n_kv_heads * hd;
     size_t n = (size_t)m->n_heads + 2 * m->n_kv_heads;
     uint32_t *offsets = rwk_arena_alloc(arena, n * sizeof *offsets);
     if (!offsets)
@@ -186,8 +197,8 @@ static enum rwk_status place_heads(struct rwk_model *m, enum rwk_qkv layout, str
 }
 
 /* Layers, and the groups that their windows make of the cache. */
-static enum rwk_status make_layers(struct rwk_model *m, const struct rwk_facts *f, const char *file, struct rwk_arena *arena,
-                                   struct rwk_error *error)
+static enum rwk_status make_layers(struct rwk_model *m, const struct rwk_facts *f, const char *file,
+                                   struct rwk_arena *arena, struct rwk_error *error)
 {
     m->layers = rwk_arena_calloc(arena, m->n_layers, sizeof *m->layers);
     if (!m->layers)
@@ -204,7 +215,7 @@ static enum rwk_status make_layers(struct rwk_model *m, const struct rwk_facts *
             return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "sliding_window",
                                "more than %d different windows", RWK_MAX_KV_GROUPS);
         if (g == m->n_groups)
-            m->groups[m->n_groups++] = (struct rwk_kv_group){ .window = layer->window };
+            m->groups[m->n_groups++] = (struct rwk_kv_group) { .window = layer->window };
         layer->group = g;
         layer->index_in_group = m->groups[g].n_layers++;
     }
@@ -262,23 +273,38 @@ static uint64_t bytes_to_quantize(const struct rwk_weights_set *weights)
     return n;
 }
 
-static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts *facts, const char *file,
-                                    const struct rwk_model_options *options, struct rwk_progress *progress,
-                                    struct rwk_error *error)
+static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts *facts,
+                                    const char *file, const struct rwk_model_options *options,
+                                    struct rwk_progress *progress, struct rwk_error *error)
 {
     static const enum rwk_element elements[] = { [RWK_WEIGHTS_AS_STORED] = RWK_ELEMENT_F32,
-                                                 [RWK_WEIGHTS_Q8] = RWK_ELEMENT_Q8, [RWK_WEIGHTS_Q4] = RWK_ELEMENT_Q4 };
+                                                 [RWK_WEIGHTS_Q8] = RWK_ELEMENT_Q8,
+                                                 [RWK_WEIGHTS_Q4] = RWK_ELEMENT_Q4 };
     const uint32_t n_workers = options->pool ? rwk_pool_n_threads(options->pool) : 1;
-    struct rwk_quantizer quantizer = {
-        .element = elements[options->weights], .kernels = o->model.kernels, .executor = { .pool = options->pool,
-        .n_workers = n_workers }, .memory = &o->memory, .arena = &o->arena, .progress = progress, .plans_only = o->plans_only };
-    struct rwk_binder binder = { .model = &o->model, .arch = o->arch, .facts = facts, .weights = &o->weights,
-                                 .arena = &o->arena, .quantizer = &quantizer, .packed = o->packed, .error = error };
-    if (o->packed != RWK_ELEMENT_F32 && quantizer.element != RWK_ELEMENT_F32 && quantizer.element != o->packed)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "weights", "the files hold weights of %d bits already",
+    struct rwk_quantizer quantizer = { .element = elements[options->weights],
+                                       .kernels = o->model.kernels,
+                                       .executor = { .pool = options->pool,
+                                                     .n_workers = n_workers },
+                                       .memory = &o->memory,
+                                       .arena = &o->arena,
+                                       .progress = progress,
+                                       .plans_only = o->plans_only };
+    struct rwk_binder binder = { .model = &o->model,
+                                 .arch = o->arch,
+                                 .facts = facts,
+                                 .weights = &o->weights,
+                                 .arena = &o->arena,
+                                 .quantizer = &quantizer,
+                                 .packed = o->packed,
+                                 .error = error };
+    if (o->packed != RWK_ELEMENT_F32 && quantizer.element != RWK_ELEMENT_F32 &&
+        quantizer.element != o->packed)
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, file, "weights",
+                           "the files hold weights of %d bits already",
                            o->packed == RWK_ELEMENT_Q8 ? 8 : 4);
     binder.used = o->used = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->used);
-    binder.quantized = o->quantized = rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->quantized);
+    binder.quantized = o->quantized =
+        rwk_arena_calloc(&o->arena, o->weights.n_tensors + 1, sizeof *o->quantized);
     if (!o->used || !o->quantized)
         return rwk_fail_nomem(error, o->weights.n_tensors * sizeof *o->quantized);
     if (quantizer.element != RWK_ELEMENT_F32 && o->packed == RWK_ELEMENT_F32)
@@ -289,8 +315,8 @@ static enum rwk_status bind_weights(struct rwk_opened *o, const struct rwk_facts
     return status;
 }
 
-static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *files, const struct rwk_model_options *options,
-                                  struct rwk_error *error)
+static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *files,
+                                  const struct rwk_model_options *options, struct rwk_error *error)
 {
     struct rwk_model *m = &o->model;
     const struct rwk_node *config;
@@ -302,8 +328,10 @@ static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *
         return rwk_path_fail_directory(files->label, error);
     m->kernels = rwk_kernels_get((enum rwk_cpu)options->cpu);
     if (!m->kernels)
-        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpu", "this machine lacks the instructions asked for");
-    enum rwk_status status = rwk_config_load(&config, &file, files, "config.json", &o->arena, error);
+        return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpu",
+                           "this machine lacks the instructions asked for");
+    enum rwk_status status =
+        rwk_config_load(&config, &file, files, "config.json", &o->arena, error);
     if (!status)
         status = rwk_arch_find(&arch, config, file, error);
     if (!status)
@@ -325,7 +353,8 @@ static enum rwk_status open_parts(struct rwk_opened *o, const struct rwk_files *
     if (!status)
         status = make_layers(m, &facts, file, &o->arena, error);
     if (!status)
-        status = rwk_weights_open(&o->weights, files, (enum rwk_load_mode)options->load_mode, error);
+        status =
+            rwk_weights_open(&o->weights, files, (enum rwk_load_mode)options->load_mode, error);
     if (status)
         return status;
     status = bind_weights(o, &facts, file, options, files->progress, error);
@@ -347,7 +376,8 @@ static enum rwk_status take_files(struct rwk_opened *o, const struct rwk_model_o
     for (size_t i = 0; i < o->weights.n_files; i++)
         if (!rwk_file_prefetch(&o->weights.files[i], 0, o->weights.files[i].size,
                                (enum rwk_prefetch)options->prefetch, progress))
-            return rwk_fail(error, RWK_STATUS_CANCELLED, o->weights.files[i].path, "loading was cancelled");
+            return rwk_fail(error, RWK_STATUS_CANCELLED, o->weights.files[i].path,
+                            "loading was cancelled");
     return RWK_STATUS_OK;
 }
 
@@ -363,15 +393,16 @@ static void finish_open(struct rwk_opened *o)
     atomic_init(&m->references, 1);
 }
 
-enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path, const struct rwk_model_options *options,
-                               struct rwk_error *error)
+enum rwk_status rwk_model_open(struct rwk_model **ret_model, const char *path,
+                               const struct rwk_model_options *options, struct rwk_error *error)
 {
     struct rwk_source source = { .size = sizeof source, .path = path };
     return rwk_model_open_source(ret_model, &source, options, error);
 }
 
 enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct rwk_source *source,
-                                      const struct rwk_model_options *options, struct rwk_error *error)
+                                      const struct rwk_model_options *options,
+                                      struct rwk_error *error)
 {
     struct rwk_opened *opened;
     enum rwk_status status = rwk_opened_open(&opened, source, options, false, error);
@@ -381,7 +412,8 @@ enum rwk_status rwk_model_open_source(struct rwk_model **ret_model, const struct
 }
 
 enum rwk_status rwk_opened_open(struct rwk_opened **ret_opened, const struct rwk_source *source,
-                                const struct rwk_model_options *options, bool plans_only, struct rwk_error *error)
+                                const struct rwk_model_options *options, bool plans_only,
+                                struct rwk_error *error)
 {
     struct rwk_model_options o;
     struct rwk_memory memory;
@@ -389,8 +421,8 @@ enum rwk_status rwk_opened_open(struct rwk_opened **ret_opened, const struct rwk
     rwk_model_options_init(&o);
     if (options)
         memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    if (o.load_mode > RWK_LOAD_MAP_LOCK || o.prefetch > RWK_PREFETCH_NOW || o.weights > RWK_WEIGHTS_Q4 ||
-        o.cpu > RWK_CPU_NEON)
+    if (o.load_mode > RWK_LOAD_MAP_LOCK || o.prefetch > RWK_PREFETCH_NOW ||
+        o.weights > RWK_WEIGHTS_Q4 || o.cpu > RWK_CPU_NEON)
         return rwk_fail(error, RWK_STATUS_RANGE, NULL, "an option of the model is out of range");
     rwk_memory_init(&memory, o.allocator, 0);
     struct rwk_opened *opened = rwk_calloc(&memory, 1, sizeof *opened);

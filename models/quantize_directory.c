@@ -1,6 +1,7 @@
-/* A model directory with its matrices quantised, as a new directory: the small files copied, config.json with our
- * quantization_config, all weights in one model.safetensors (quantize.h has its names and shapes). Opened again it is mapped
- * and used in place, and gives the bits that quantising at load gives. */
+/* A model directory with its matrices quantised, as a new directory: the small files copied,
+ * config.json with our quantization_config, all weights in one model.safetensors (quantize.h has
+ * its names and shapes). Opened again it is mapped and used in place, and gives the bits that
+ * quantising at load gives. */
 #include "models/open.h"
 
 #include <dirent.h>
@@ -31,7 +32,10 @@ static void put(struct text *text, const char *data, size_t size)
             text->data[text->size++] = data[i];
     }
 }
-static void put_string(struct text *text, const char *string) { put(text, string, strlen(string)); }
+static void put_string(struct text *text, const char *string)
+{
+    put(text, string, strlen(string));
+}
 static void put_number(struct text *text, uint64_t n)
 {
     char digits[24];
@@ -71,8 +75,9 @@ struct output {
 
 static const void *part_data(const struct part *p, uint64_t *ret_size)
 {
-    *ret_size = !p->packed ? p->source->n_bytes : p->is_scales ? rwk_quant_scales_bytes(p->packed)
-                                                                : rwk_quant_data_bytes(p->packed);
+    *ret_size = !p->packed     ? p->source->n_bytes
+                : p->is_scales ? rwk_quant_scales_bytes(p->packed)
+                               : rwk_quant_data_bytes(p->packed);
     return !p->packed ? p->source->data : p->is_scales ? p->packed->scales : p->packed->data;
 }
 
@@ -81,8 +86,11 @@ static void describe(struct output *out, const struct part *p)
     struct text *h = &out->header;
     uint64_t size;
     const struct rwk_matrix *m = p->packed;
-    const uint64_t packed_shape[] = { m ? rwk_quant_groups(m->rows) : 0, m ? rwk_quant_blocks(m->cols) : 0,
-                                      !m ? 0 : p->is_scales ? 2 * RWK_QUANT_ROWS : rwk_quant_block_bytes(m->element) };
+    const uint64_t packed_shape[] = { m ? rwk_quant_groups(m->rows) : 0,
+                                      m ? rwk_quant_blocks(m->cols) : 0,
+                                      !m             ? 0
+                                      : p->is_scales ? 2 * RWK_QUANT_ROWS
+                                                     : rwk_quant_block_bytes(m->element) };
     const uint64_t *shape = m ? packed_shape : p->source->shape;
     part_data(p, &size);
     char name_end[] = RWK_QUANT_SCALES;
@@ -129,11 +137,12 @@ static void each_part(struct output *out, void (*visit)(struct output *out, cons
         for (size_t i = 0; i < o->weights.n_tensors; i++) {
             const struct rwk_matrix *packed = o->quantized[i].data ? &o->quantized[i] : NULL;
             if (o->used[i] && (packed != NULL) == (round < 2))
-                visit(out, &(struct part){ &o->weights.tensors[i], packed, round == 1 });
+                visit(out, &(struct part) { &o->weights.tensors[i], packed, round == 1 });
         }
 }
 
-static enum rwk_status write_weights(struct output *out, const char *path, struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status write_weights(struct output *out, const char *path, struct rwk_arena *arena,
+                                     struct rwk_error *error)
 {
     struct text *h = &out->header;
     put_string(h, "{\"__metadata__\":{\"format\":\"pt\"}");
@@ -166,8 +175,8 @@ static enum rwk_status write_weights(struct output *out, const char *path, struc
 
 /* ---- the other files ---- */
 
-static enum rwk_status write_file(const char *path, const char *data, size_t size, const char *more, struct rwk_arena *arena,
-                                  struct rwk_error *error)
+static enum rwk_status write_file(const char *path, const char *data, size_t size, const char *more,
+                                  struct rwk_arena *arena, struct rwk_error *error)
 {
     struct rwk_writer writer;
     enum rwk_status status = rwk_writer_open(&writer, path, 0666, arena, error);
@@ -187,7 +196,8 @@ static bool ends_with(const char *name, const char *end)
 /* What a model's directory holds beside weights. */
 static bool is_companion(const char *name)
 {
-    static const char *const ends[] = { ".json", ".txt", ".model", ".jinja", ".md", "LICENSE", "NOTICE" };
+    static const char *const ends[] = { ".json", ".txt",    ".model", ".jinja",
+                                        ".md",   "LICENSE", "NOTICE" };
     if (name[0] == '.' || ends_with(name, ".index.json") || strcmp(name, "config.json") == 0)
         return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -196,8 +206,9 @@ static bool is_companion(const char *name)
     return false;
 }
 
-static enum rwk_status copy_file(const char *from, const char *to, const char *name, const char *more, size_t drop,
-                                 struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status copy_file(const char *from, const char *to, const char *name,
+                                 const char *more, size_t drop, struct rwk_arena *arena,
+                                 struct rwk_error *error)
 {
     char *source, *target;
     struct rwk_file file = { 0 };
@@ -212,7 +223,8 @@ static enum rwk_status copy_file(const char *from, const char *to, const char *n
     return status;
 }
 
-static enum rwk_status copy_companions(const char *from, const char *to, struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status copy_companions(const char *from, const char *to, struct rwk_arena *arena,
+                                       struct rwk_error *error)
 {
     DIR *directory = opendir(from);
     struct rwk_where where = { .file = from, .offset = RWK_NO_OFFSET, .os_error = errno };
@@ -227,8 +239,8 @@ static enum rwk_status copy_companions(const char *from, const char *to, struct 
 }
 
 /* The object of config.json with one member more at its end. */
-static enum rwk_status write_config(const char *from, const char *to, enum rwk_element element, struct rwk_arena *arena,
-                                    struct rwk_error *error)
+static enum rwk_status write_config(const char *from, const char *to, enum rwk_element element,
+                                    struct rwk_arena *arena, struct rwk_error *error)
 {
     char *path, more[160];
     struct rwk_file file = { 0 };
@@ -244,7 +256,9 @@ static enum rwk_status write_config(const char *from, const char *to, enum rwk_e
     kept -= kept > 0; /* the brace that closes the object, which was read before */
     while (kept > 0 && strchr(" \t\r\n", text[kept - 1]))
         kept--;
-    snprintf(more, sizeof more, ",\n  \"quantization_config\": {\"quant_method\": \"%s\", \"bits\": %d, \"block_size\": %d}\n}\n",
+    snprintf(more, sizeof more,
+             ",\n  \"quantization_config\": {\"quant_method\": \"%s\", \"bits\": %d, "
+             "\"block_size\": %d}\n}\n",
              RWK_QUANT_METHOD, rwk_is_q8(element) ? 8 : 4, RWK_QUANT_BLOCK);
     size_t drop = file.size - kept;
     rwk_file_close(&file);
@@ -253,9 +267,11 @@ static enum rwk_status write_config(const char *from, const char *to, enum rwk_e
 
 /* ---- all of it ---- */
 
-static enum rwk_status make_directory(const char *path, struct rwk_arena *arena, struct rwk_error *error)
+static enum rwk_status make_directory(const char *path, struct rwk_arena *arena,
+                                      struct rwk_error *error)
 {
-    static const char *const ours[] = { "config.json", "model.safetensors", "model.safetensors.index.json" };
+    static const char *const ours[] = { "config.json", "model.safetensors",
+                                        "model.safetensors.index.json" };
     struct rwk_where where = { .file = path, .offset = RWK_NO_OFFSET };
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         where.os_error = errno;
@@ -272,7 +288,8 @@ static enum rwk_status make_directory(const char *path, struct rwk_arena *arena,
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_quantize(const char *from, const char *to, const struct rwk_model_options *options, struct rwk_error *error)
+enum rwk_status rwk_quantize(const char *from, const char *to,
+                             const struct rwk_model_options *options, struct rwk_error *error)
 {
     struct rwk_model *model = NULL;
     struct rwk_memory memory;
@@ -285,7 +302,9 @@ enum rwk_status rwk_quantize(const char *from, const char *to, const struct rwk_
         return status;
     rwk_memory_init(&memory, options->allocator, 0);
     const struct rwk_opened *o = model->owner;
-    struct output out = { .opened = o, .header = { .memory = &memory }, .progress = options->progress,
+    struct output out = { .opened = o,
+                          .header = { .memory = &memory },
+                          .progress = options->progress,
                           .progress_data = options->progress_data };
     if (o->packed != RWK_ELEMENT_F32)
         status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, from, "is quantised already");
@@ -298,7 +317,9 @@ enum rwk_status rwk_quantize(const char *from, const char *to, const struct rwk_
     if (!status)
         status = write_weights(&out, weights, &arena, error);
     if (!status) /* last: without it the directory is no model */
-        status = write_config(from, to, options->weights == RWK_WEIGHTS_Q8 ? RWK_ELEMENT_Q8 : RWK_ELEMENT_Q4, &arena, error);
+        status = write_config(from, to,
+                              options->weights == RWK_WEIGHTS_Q8 ? RWK_ELEMENT_Q8 : RWK_ELEMENT_Q4,
+                              &arena, error);
     rwk_free(&memory, out.header.data);
     rwk_arena_finish(&arena);
     rwk_model_close(&model);

@@ -1,4 +1,5 @@
-/* Whether logits are numbers. By their bits: a compiler told that there are no others would drop a comparison. */
+/* Whether logits are numbers. By their bits: a compiler told that there are no others would drop a
+ * comparison. */
 #ifndef RWK_RUNTIME_FINITE_H
 #define RWK_RUNTIME_FINITE_H
 

@@ -1,27 +1,33 @@
-/* Matrix products of a pass: rows of activations are brought into the form that the weights' element type wants, then the
- * output rows of up to three matrices are spread over the workers in one parallel region.
+/* Matrix products of a pass: rows of activations are brought into the form that the weights'
+ * element type wants, then the output rows of up to three matrices are spread over the workers in
+ * one parallel region.
  *
- *   x [rows][n] --prepare--> prepared [rows] --matmul, ranges of outputs--> y_i [rows][rows of w_i] */
+ *   x [rows][n] --prepare--> prepared [rows] --matmul, ranges of outputs--> y_i [rows][rows of w_i]
+ */
 #include "runtime/decoder.h"
 
 enum {
-    PRODUCT_GRAIN = 16,   /* output rows to a task */
-    PRODUCT_STEP = 256    /* output rows between two looks at the cancel flag */
+    PRODUCT_GRAIN = 16, /* output rows to a task */
+    PRODUCT_STEP = 256  /* output rows between two looks at the cancel flag */
 };
 
 /* How this pass multiplies with w. */
 static enum rwk_element element_of(const struct rwk_pass *pass, const struct rwk_matrix *w)
 {
-    static const enum rwk_element wide[RWK_N_ELEMENTS] = {
-        [RWK_ELEMENT_F32] = RWK_ELEMENT_F32, [RWK_ELEMENT_F16] = RWK_ELEMENT_F16, [RWK_ELEMENT_BF16] = RWK_ELEMENT_BF16,
-        [RWK_ELEMENT_Q8] = RWK_ELEMENT_Q8_WIDE, [RWK_ELEMENT_Q4] = RWK_ELEMENT_Q4_WIDE };
+    static const enum rwk_element wide[RWK_N_ELEMENTS] = { [RWK_ELEMENT_F32] = RWK_ELEMENT_F32,
+                                                           [RWK_ELEMENT_F16] = RWK_ELEMENT_F16,
+                                                           [RWK_ELEMENT_BF16] = RWK_ELEMENT_BF16,
+                                                           [RWK_ELEMENT_Q8] = RWK_ELEMENT_Q8_WIDE,
+                                                           [RWK_ELEMENT_Q4] = RWK_ELEMENT_Q4_WIDE };
     return pass->wide ? wide[w->element] : w->element;
 }
 
-void rwk_product_prepare(const struct rwk_pass *pass, const struct rwk_matrix *w, uint32_t row, const float *x, uint32_t n)
+void rwk_product_prepare(const struct rwk_pass *pass, const struct rwk_matrix *w, uint32_t row,
+                         const float *x, uint32_t n)
 {
     struct rwk_workspace *ws = pass->ws;
-    pass->model->kernels->prepare[element_of(pass, w)](ws->prepared + row * ws->prepared_stride, x, n);
+    pass->model->kernels->prepare[element_of(pass, w)](ws->prepared + row * ws->prepared_stride, x,
+                                                       n);
 }
 
 struct prepare_job {
@@ -46,7 +52,10 @@ struct product_job {
     uint32_t n_rows;
 };
 
-static uint32_t n_tasks(const struct rwk_matrix *w) { return (w->rows + PRODUCT_GRAIN - 1) / PRODUCT_GRAIN; }
+static uint32_t n_tasks(const struct rwk_matrix *w)
+{
+    return (w->rows + PRODUCT_GRAIN - 1) / PRODUCT_GRAIN;
+}
 
 static void multiply(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
 {
@@ -59,8 +68,12 @@ static void multiply(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
         uint32_t last = first + n_tasks(p->w);
         if (begin >= last || end <= first)
             continue;
-        struct rwk_matmul m = { .w = p->w, .x = ws->prepared, .x_stride = ws->prepared_stride, .y = p->y,
-                                .y_stride = p->y_stride, .n_tokens = job->n_rows };
+        struct rwk_matmul m = { .w = p->w,
+                                .x = ws->prepared,
+                                .x_stride = ws->prepared_stride,
+                                .y = p->y,
+                                .y_stride = p->y_stride,
+                                .n_tokens = job->n_rows };
         uint32_t from = ((begin > first ? begin : first) - first) * PRODUCT_GRAIN;
         uint32_t to = ((end < last ? end : last) - first) * PRODUCT_GRAIN;
         to = to < p->w->rows ? to : p->w->rows;
@@ -70,13 +83,15 @@ static void multiply(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
     }
 }
 
-void rwk_product_run(const struct rwk_pass *pass, const struct rwk_product *products, uint32_t n_products, uint32_t n_rows,
-                     const float *x, size_t x_stride, bool prepared)
+void rwk_product_run(const struct rwk_pass *pass, const struct rwk_product *products,
+                     uint32_t n_products, uint32_t n_rows, const float *x, size_t x_stride,
+                     bool prepared)
 {
     for (uint32_t i = 0, next; i < n_products; i = next) {
         /* Matrices of one element type share the prepared rows and the parallel region. */
         uint32_t tasks = n_tasks(products[i].w);
-        for (next = i + 1; next < n_products && products[next].w->element == products[i].w->element; next++)
+        for (next = i + 1; next < n_products && products[next].w->element == products[i].w->element;
+             next++)
             tasks += n_tasks(products[next].w);
         if (i > 0 || !prepared) {
             struct prepare_job prepare = { pass, products[i].w, x, x_stride };

@@ -1,8 +1,10 @@
-/* Every checkpoint of tests/data/checkpoints against what the reference computed for it (expected*.safetensors): the logits of
- * the prompt, the greedy continuation through the cache, and the same bits for every number of threads and every chunking.
+/* Every checkpoint of tests/data/checkpoints against what the reference computed for it
+ * (expected*.safetensors): the logits of the prompt, the greedy continuation through the cache, and
+ * the same bits for every number of threads and every chunking.
  *
- * Tolerance: 2e-5 of the largest logit. The reference, in float32, differs from itself by 1e-6 to 1e-5 between its own
- * attention back ends; these are random models of a few layers, where rounding has little room to grow. */
+ * Tolerance: 2e-5 of the largest logit. The reference, in float32, differs from itself by 1e-6 to
+ * 1e-5 between its own attention back ends; these are random models of a few layers, where rounding
+ * has little room to grow. */
 #include <check.h>
 #include <dirent.h>
 #include <math.h>
@@ -42,7 +44,8 @@ static void expected_open(struct expected *e, const char *path)
     struct rwk_error error = { .size = sizeof error };
     struct rwk_tensor_info info;
     memset(e, 0, sizeof *e);
-    ck_assert_msg(rwk_tensor_file_open(&e->file, path, NULL, &error) == RWK_STATUS_OK, "%s", error.message);
+    ck_assert_msg(rwk_tensor_file_open(&e->file, path, NULL, &error) == RWK_STATUS_OK, "%s",
+                  error.message);
     for (size_t i = 0; i < rwk_tensor_file_n_tensors(e->file); i++) {
         ck_assert_int_eq(rwk_tensor_file_get(e->file, i, &info), RWK_STATUS_OK);
         if (strcmp(info.name, "prompt") == 0) {
@@ -65,12 +68,14 @@ static void expected_close(struct expected *e)
 }
 
 /* All logits of the prompt in one call; the caller frees them. */
-static float *all_logits(struct rwk_model *model, const struct expected *e, struct rwk_session_options options)
+static float *all_logits(struct rwk_model *model, const struct expected *e,
+                         struct rwk_session_options options)
 {
     struct rwk_error error = { .size = sizeof error };
     options.context = e->n_prompt;
     struct rwk_session *session = open_session(model, &options);
-    ck_assert_msg(rwk_session_eval(session, e->prompt, e->n_prompt, RWK_EVAL_ALL_LOGITS, NULL, &error) == RWK_STATUS_OK,
+    ck_assert_msg(rwk_session_eval(session, e->prompt, e->n_prompt, RWK_EVAL_ALL_LOGITS, NULL,
+                                   &error) == RWK_STATUS_OK,
                   "%s", error.message);
     float *all = malloc(e->n_prompt * e->vocab * sizeof *all);
     for (size_t i = 0; i < e->n_prompt; i++)
@@ -97,7 +102,8 @@ static void check_close(const char *what, const float *got, const struct expecte
         worst = fmax(worst, fabs((double)got[i] - want));
         ck_assert_msg(isfinite(got[i]), "%s: not finite", what);
     }
-    ck_assert_msg(worst <= TOLERANCE * largest, "%s: differs by %g, largest logit %g", what, worst, largest);
+    ck_assert_msg(worst <= TOLERANCE * largest, "%s: differs by %g, largest logit %g", what, worst,
+                  largest);
 }
 
 static size_t argmax(const float *x, size_t n)
@@ -124,11 +130,13 @@ START_TEST(logits_and_continuation_are_the_references)
         struct rwk_session_options options = exact_options();
         options.context = e.n_prompt + e.n_greedy;
         struct rwk_session *session = open_session(model, &options);
-        ck_assert_int_eq(rwk_session_eval(session, e.prompt, e.n_prompt, 0, NULL, &error), RWK_STATUS_OK);
+        ck_assert_int_eq(rwk_session_eval(session, e.prompt, e.n_prompt, 0, NULL, &error),
+                         RWK_STATUS_OK);
         const float *last = rwk_session_logits(session, e.n_prompt - 1);
         for (size_t i = 0; i < e.n_greedy; i++) {
             uint32_t token = (uint32_t)argmax(last, e.vocab);
-            ck_assert_msg(token == e.greedy[i], "%s: token %zu is %u, not %u", name, i, token, e.greedy[i]);
+            ck_assert_msg(token == e.greedy[i], "%s: token %zu is %u, not %u", name, i, token,
+                          e.greedy[i]);
             ck_assert_int_eq(rwk_session_eval(session, &token, 1, 0, NULL, &error), RWK_STATUS_OK);
             last = rwk_session_logits(session, 0);
         }
@@ -158,7 +166,8 @@ START_TEST(bits_do_not_depend_on_threads_or_chunks)
             options.chunk = chunk;
             float *other = all_logits(model, &e, options);
             ck_assert_msg(memcmp(base, other, e.n_prompt * e.vocab * sizeof *base) == 0,
-                          "%s: other bits with chunk %u and %d threads", name, chunk, threads ? 3 : 1);
+                          "%s: other bits with chunk %u and %d threads", name, chunk,
+                          threads ? 3 : 1);
             free(other);
         }
     free(base);
@@ -175,9 +184,13 @@ static const struct {
 } scalings[] = {
     { "linear4", "linear:4", 0 },
     { "dynamic4", "dynamic:4", 0 },
-    { "yarn4", "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 64}", 0 },
-    { "llama3x8", "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-                  "\"original_max_position_embeddings\": 64}", 0 },
+    { "yarn4",
+      "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 64}", 0 },
+    { "llama3x8",
+      "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
+      "\"high_freq_factor\": 4.0, "
+      "\"original_max_position_embeddings\": 64}",
+      0 },
     { "ntk4", "ntk:4", 0 },
     { "theta1e6", NULL, 1e6 },
 };
@@ -188,7 +201,8 @@ START_TEST(scalings_chosen_at_load_time_are_the_references)
     struct expected e;
     struct rwk_model_options options;
     for (int c = 0; c < n_cases; c++) {
-        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected-%s.safetensors", cases[c], scalings[_i].what);
+        snprintf(path, sizeof path, RWK_TEST_DATA "/checkpoints/%.127s/expected-%s.safetensors",
+                 cases[c], scalings[_i].what);
         FILE *probe = fopen(path, "rb");
         if (!probe)
             continue;
@@ -227,7 +241,8 @@ static void counting_free(void *user_data, void *pointer, size_t size)
     free(pointer);
 }
 
-/* Every layer of this checkpoint slides, so its cache is the window and one pass, however long the sequence. */
+/* Every layer of this checkpoint slides, so its cache is the window and one pass, however long the
+ * sequence. */
 START_TEST(a_window_model_decodes_ten_thousand_tokens_in_constant_memory)
 {
     struct counter counter = { 0 };
@@ -242,7 +257,8 @@ START_TEST(a_window_model_decodes_ten_thousand_tokens_in_constant_memory)
     ck_assert_int_eq(rwk_session_plan(model, &options, &plan, NULL), RWK_STATUS_OK);
     options.context = 10064;
     ck_assert_int_eq(rwk_session_plan(model, &options, &longer, NULL), RWK_STATUS_OK);
-    ck_assert_uint_lt(longer.kv_bytes, plan.kv_bytes + 10064 / 64 * 64); /* more page-table entries, no more pages */
+    ck_assert_uint_lt(longer.kv_bytes,
+                      plan.kv_bytes + 10064 / 64 * 64); /* more page-table entries, no more pages */
     struct rwk_session *session = open_session(model, &options);
     size_t calls = counter.calls, now = counter.now;
     for (uint32_t i = 0; i < 10000; i++) {
@@ -257,7 +273,10 @@ START_TEST(a_window_model_decodes_ten_thousand_tokens_in_constant_memory)
 }
 END_TEST
 
-static int by_name(const void *a, const void *b) { return strcmp(a, b); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
 
 int main(void)
 {

@@ -16,7 +16,10 @@ enum {
 
 static struct good_directory good;
 
-static void setup(void) { scratch_open(); }
+static void setup(void)
+{
+    scratch_open();
+}
 
 static void teardown(void)
 {
@@ -274,22 +277,48 @@ static bool next_value(const struct good_file *f, size_t *at, size_t *ret_begin,
 }
 
 static const char *const families[] = {
-    CHECKPOINTS "llama-yarn",   CHECKPOINTS "gpt2",       CHECKPOINTS "gpt_neox",
-    CHECKPOINTS "bloom",        CHECKPOINTS "opt",        CHECKPOINTS "gemma3_text",
-    CHECKPOINTS "falcon-new",   CHECKPOINTS "mpt",        CHECKPOINTS "phi3-partial",
-    CHECKPOINTS "xglm",         CHECKPOINTS "cohere",     CHECKPOINTS "llama-longrope-long",
-    CHECKPOINTS "smollm3-nope", CHECKPOINTS "stablelm",   CHECKPOINTS "mistral-window",
+    CHECKPOINTS "llama-yarn",   CHECKPOINTS "gpt2",     CHECKPOINTS "gpt_neox",
+    CHECKPOINTS "bloom",        CHECKPOINTS "opt",      CHECKPOINTS "gemma3_text",
+    CHECKPOINTS "falcon-new",   CHECKPOINTS "mpt",      CHECKPOINTS "phi3-partial",
+    CHECKPOINTS "xglm",         CHECKPOINTS "cohere",   CHECKPOINTS "llama-longrope-long",
+    CHECKPOINTS "smollm3-nope", CHECKPOINTS "stablelm", CHECKPOINTS "mistral-window",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 START_TEST(no_value_of_any_key_does_harm)
 {
-    static const char *const values[] = {
-        "-1", "0", "1", "3", "1.5", "-0.0", "1e999", "1e-999", "-1e308", "2147483647",
-        "2147483648", "4294967295", "4294967296", "9223372036854775807", "9223372036854775808",
-        "18446744073709551616", "65536", "1000000", "null", "true", "\"x\"", "\"12\"", "[]", "[1, 2]",
-        "{}", "NaN", "Infinity", "0x10", "01", "+1", "1.", ".5"
-    };
+    static const char *const values[] = { "-1",
+                                          "0",
+                                          "1",
+                                          "3",
+                                          "1.5",
+                                          "-0.0",
+                                          "1e999",
+                                          "1e-999",
+                                          "-1e308",
+                                          "2147483647",
+                                          "2147483648",
+                                          "4294967295",
+                                          "4294967296",
+                                          "9223372036854775807",
+                                          "9223372036854775808",
+                                          "18446744073709551616",
+                                          "65536",
+                                          "1000000",
+                                          "null",
+                                          "true",
+                                          "\"x\"",
+                                          "\"12\"",
+                                          "[]",
+                                          "[1, 2]",
+                                          "{}",
+                                          "NaN",
+                                          "Infinity",
+                                          "0x10",
+                                          "01",
+                                          "+1",
+                                          "1.",
+                                          ".5" };
     size_t at = 0, begin, end;
     take(families[_i]);
     const struct good_file *f = good_find(&good, "config.json");
@@ -319,9 +348,10 @@ static bool may_be_missing(const struct rwk_tensor_info *t, bool used)
 START_TEST(a_missing_tensor_is_named)
 {
     static const char *const names[] = {
-        "llama-yarn", "gpt2", "gpt_neox", "bloom", "opt", "opt-350m-style", "gemma3_text",
-        "falcon-new", "falcon-mqa", "mpt", "phi", "xglm", "cohere", "stablelm", "qwen3", "olmo",
-        "olmo2", "starcoder2", "gptj", "biogpt"
+        "llama-yarn",  "gpt2",       "gpt_neox",   "bloom", "opt",   "opt-350m-style",
+        "gemma3_text", "falcon-new", "falcon-mqa", "mpt",   "phi",   "xglm",
+        "cohere",      "stablelm",   "qwen3",      "olmo",  "olmo2", "starcoder2",
+        "gptj",        "biogpt"
     };
     char path[256];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -365,8 +395,8 @@ static enum rwk_status try_index(const char *file)
 START_TEST(an_index_does_not_lead_out_of_the_directory)
 {
     static const char *const names[] = {
-        "../x", "/etc/passwd", "a/../../x", "..", "./../x", "a/..", "", "x/../../../x",
-        "\\u002e\\u002e/x", "\\u002fetc/passwd"
+        "../x",         "/etc/passwd",      "a/../../x",        "..", "./../x", "a/..", "",
+        "x/../../../x", "\\u002e\\u002e/x", "\\u002fetc/passwd"
     };
     take(models[2]);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -415,11 +445,26 @@ static void make_loop(const char *path)
     const char *name = strrchr(path, '/') + 1;
     ck_assert_int_eq(symlink(name, path), 0);
 }
-static void make_broken_link(const char *path) { ck_assert_int_eq(symlink("nowhere", path), 0); }
-static void make_pipe(const char *path) { ck_assert_int_eq(mkfifo(path, 0644), 0); }
-static void make_directory(const char *path) { ck_assert_int_eq(mkdir(path, 0755), 0); }
-static void make_device_link(const char *path) { ck_assert_int_eq(symlink("/dev/zero", path), 0); }
-static void make_empty(const char *path) { scratch_write(strrchr(path, '/') + 1, "", 0); }
+static void make_broken_link(const char *path)
+{
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+}
+static void make_pipe(const char *path)
+{
+    ck_assert_int_eq(mkfifo(path, 0644), 0);
+}
+static void make_directory(const char *path)
+{
+    ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+static void make_device_link(const char *path)
+{
+    ck_assert_int_eq(symlink("/dev/zero", path), 0);
+}
+static void make_empty(const char *path)
+{
+    scratch_write(strrchr(path, '/') + 1, "", 0);
+}
 
 static void (*const makers[])(const char *path) = { make_loop,      make_broken_link, make_pipe,
                                                     make_directory, make_device_link, make_empty };

@@ -1,4 +1,5 @@
-/* The pool: every task runs once, whoever runs it; workers are exclusive; slow ones are robbed; nobody waits for sleepers. */
+/* The pool: every task runs once, whoever runs it; workers are exclusive; slow ones are robbed;
+ * nobody waits for sleepers. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +22,8 @@ struct job {
 static void count(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
 {
     struct job *job = arg;
-    if (begin >= end || end > job->n_tasks || worker >= job->n_workers || atomic_fetch_add(&job->busy[worker], 1) != 0) {
+    if (begin >= end || end > job->n_tasks || worker >= job->n_workers ||
+        atomic_fetch_add(&job->busy[worker], 1) != 0) {
         atomic_fetch_add(&job->faults, 1);
         return;
     }
@@ -57,7 +59,8 @@ static struct rwk_pool *pool_open(uint32_t n)
 
 START_TEST(runs_every_task_once)
 {
-    static const uint32_t threads[] = { 1, 2, 3, 7, 16 }, tasks[] = { 0, 1, 2, 3, 5, 16, 17, 100, MAX_TASKS };
+    static const uint32_t threads[] = { 1, 2, 3, 7, 16 },
+                          tasks[] = { 0, 1, 2, 3, 5, 16, 17, 100, MAX_TASKS };
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         struct rwk_pool *pool = pool_open(threads[i]);
         struct rwk_executor executor = { .pool = pool, .n_workers = threads[i] };
@@ -80,7 +83,8 @@ START_TEST(wakes_workers_that_sleep)
     struct job *job = job_open(300, 3);
     for (int i = 0; i < 200; i++) {
         rwk_run(&executor, 300, count, job);
-        nanosleep(&(struct timespec){ .tv_nsec = (i % 5) * 50000L }, NULL); /* around the time that workers spin */
+        nanosleep(&(struct timespec) { .tv_nsec = (i % 5) * 50000L },
+                  NULL); /* around the time that workers spin */
     }
     job_close(job, 200);
     rwk_pool_close(&pool);
@@ -92,7 +96,7 @@ START_TEST(ends_while_workers_sleep_or_spin)
     for (int i = 0; i < 100; i++) {
         struct rwk_pool *pool = pool_open(4);
         if (i % 2)
-            nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+            nanosleep(&(struct timespec) { .tv_nsec = 200000 }, NULL);
         rwk_pool_close(&pool);
     }
 }
@@ -118,7 +122,7 @@ START_TEST(concurrent_callers_take_turns)
     struct caller callers[4];
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
-        callers[i] = (struct caller){ &executor, job_open(50 + (uint32_t)i, 3) };
+        callers[i] = (struct caller) { &executor, job_open(50 + (uint32_t)i, 3) };
         pthread_create(&threads[i], NULL, call, &callers[i]);
     }
     for (int i = 0; i < 4; i++) {
@@ -129,7 +133,8 @@ START_TEST(concurrent_callers_take_turns)
 }
 END_TEST
 
-/* Task 0 does not end before all others have: possible only if the rest of its worker's range is taken by somebody else. */
+/* Task 0 does not end before all others have: possible only if the rest of its worker's range is
+ * taken by somebody else. */
 enum { SLOW_TASKS = 32 };
 
 static void wait_for_others(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
@@ -138,7 +143,7 @@ static void wait_for_others(void *arg, uint32_t begin, uint32_t end, uint32_t wo
     (void)worker;
     if (begin == 0)
         for (int i = 0; i < 20000 && atomic_load(done) < SLOW_TASKS - end; i++)
-            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+            nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL);
     if (begin == 0 && atomic_load(done) < SLOW_TASKS - end)
         return;
     atomic_fetch_add(done, end - begin);
@@ -203,7 +208,9 @@ struct stingy {
 static void *stingy_alloc(void *user_data, size_t size, size_t alignment)
 {
     struct stingy *s = user_data;
-    void *p = s->left-- > 0 ? aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment) : NULL;
+    void *p = s->left-- > 0
+                  ? aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                  : NULL;
     s->out += p != NULL;
     return p;
 }

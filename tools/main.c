@@ -37,8 +37,8 @@ static const struct command commands[] = {
     { "rope", COMMAND_ROPE, "MODEL|CONFIG.json", 1, 1, "Show the effective position plan", "",
       run_rope },
     { "bench", COMMAND_BENCH, "MODEL", 1, 1, "Measure prefill and decode speed", "", run_bench },
-    { "quantize", COMMAND_QUANTIZE, "--type q8|q4 MODEL DIRECTORY", 2, 2, "Write a model with quantised weights", "",
-      run_quantize },
+    { "quantize", COMMAND_QUANTIZE, "--type q8|q4 MODEL DIRECTORY", 2, 2,
+      "Write a model with quantised weights", "", run_quantize },
     { "checksum", COMMAND_CHECKSUM, "MODEL", 1, 1, "Write checksums of a model's files and tensors",
       "'ropewalk inspect MODEL --verify MANIFEST' compares a model with them.\n", run_checksum },
 };

@@ -88,8 +88,8 @@ struct options {
 
     bool help, greedy, ignore_eos, print_ids, jsonl, no_special, plain_special, pieces, tensors,
         json, quiet;
-    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens, depth,
-        repeat;
+    uint64_t n_tokens, top_k, seed, stride, max_tokens, buckets, prompt_tokens, decode_tokens,
+        depth, repeat;
     uint64_t threads, context, chunk, original_context;
     double temperature, top_p, min_p, repetition_penalty, rope_theta;
     const char *ids, *ids_file, *output, *csv, *plot, *verify;
@@ -103,7 +103,7 @@ struct command {
     enum command_bit bit;
     const char *arguments; /* as the usage line shows them */
     size_t min_arguments, max_arguments;
-    const char *help; /* one line */
+    const char *help;  /* one line */
     const char *notes; /* further lines of --help, or "" */
     int (*run)(const struct options *options);
 };

@@ -37,7 +37,8 @@ const char *skip_byte_order_mark(const char *text, size_t *size);
 /* Seconds of a clock that only goes forward. */
 double now(void);
 
-/* Registers a file that is being written: it is removed if the program ends before file_commit(). */
+/* Registers a file that is being written: it is removed if the program ends before file_commit().
+ */
 void file_begin(const char *path);
 void file_commit(void);
 

@@ -1,12 +1,16 @@
-/* How many threads are sensible: the processors this process may run on, bounded by the quotas of the control groups it is in.
+/* How many threads are sensible: the processors this process may run on, bounded by the quotas of
+ * the control groups it is in.
  *
- *   affinity mask -> n;   /proc/self/cgroup -> group -> its quota and its ancestors' -> n = min(n, floor(quota / period))
+ *   affinity mask -> n;   /proc/self/cgroup -> group -> its quota and its ancestors' -> n = min(n,
+ * floor(quota / period))
  *
- *   version 2   line "0::PATH";            file cpu.max under /sys/fs/cgroup PATH: "QUOTA PERIOD" or "max PERIOD"
- *   version 1   line "N:..,cpu,..:PATH";   files cpu.cfs_quota_us (-1: none), cpu.cfs_period_us under /sys/fs/cgroup/cpu PATH
+ *   version 2   line "0::PATH";            file cpu.max under /sys/fs/cgroup PATH: "QUOTA PERIOD"
+ * or "max PERIOD" version 1   line "N:..,cpu,..:PATH";   files cpu.cfs_quota_us (-1: none),
+ * cpu.cfs_period_us under /sys/fs/cgroup/cpu PATH
  *
- * Inside a container PATH may be that of the host; then the group is mounted at the root, which is always looked at. More
- * threads than the quota allows are far worse than too few, since the scheduler stops all of them at once. */
+ * Inside a container PATH may be that of the host; then the group is mounted at the root, which is
+ * always looked at. More threads than the quota allows are far worse than too few, since the
+ * scheduler stops all of them at once. */
 #include <ropewalk/ropewalk.h>
 
 #include <fcntl.h>
@@ -29,7 +33,8 @@ static void read_text(const char *path, char *ret, size_t size)
     ret[n] = '\0';
 }
 
-/* A decimal number at *text, which moves behind it and the blanks that follow; 0 when there is none. */
+/* A decimal number at *text, which moves behind it and the blanks that follow; 0 when there is
+ * none. */
 static uint64_t number(const char **text)
 {
     uint64_t n = 0;
@@ -90,7 +95,8 @@ static uint64_t least_quota(const char *root, const char *group, size_t n, bool 
 static bool has_cpu_controller(const char *list, size_t n)
 {
     for (size_t i = 0; i + 3 <= n; i++)
-        if (memcmp(list + i, "cpu", 3) == 0 && (i == 0 || list[i - 1] == ',') && (i + 3 == n || list[i + 3] == ','))
+        if (memcmp(list + i, "cpu", 3) == 0 && (i == 0 || list[i - 1] == ',') &&
+            (i + 3 == n || list[i + 3] == ','))
             return true;
     return false;
 }
@@ -110,7 +116,8 @@ static uint64_t cgroup_quota(void)
         bool version_1 = has_cpu_controller(list, (size_t)(group - list));
         group++;
         if (version_1 || list + 1 == group) {
-            uint64_t quota = least_quota(version_1 ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup", group, (size_t)(end - group), version_1);
+            uint64_t quota = least_quota(version_1 ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup", group,
+                                         (size_t)(end - group), version_1);
             least = quota < least ? quota : least;
         }
     }
@@ -121,7 +128,9 @@ uint32_t rwk_default_threads(void)
 {
     cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : online > 0 ? (uint64_t)online : 1;
+    uint64_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set)
+                 : online > 0                                ? (uint64_t)online
+                                                             : 1;
     uint64_t quota = cgroup_quota();
     n = quota < n ? quota : n;
     return n ? (uint32_t)n : 1;

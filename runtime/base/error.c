@@ -1,5 +1,6 @@
-/* Error objects: message = [file ": "] [subject ": "] sentence [" (at byte N)"] [": " errno text], one line, truncated to
- * what the caller's object holds. Only the prefix of the object that the caller's `size` covers is written. */
+/* Error objects: message = [file ": "] [subject ": "] sentence [" (at byte N)"] [": " errno text],
+ * one line, truncated to what the caller's object holds. Only the prefix of the object that the
+ * caller's `size` covers is written. */
 #include "error.h"
 
 #include <stdarg.h>
@@ -45,12 +46,14 @@ static void append(char *buffer, size_t capacity, const char *format, ...)
     va_end(args);
 }
 
-static enum rwk_status fail_va(struct rwk_error *error, enum rwk_status status, const struct rwk_where *where,
-                               const char *format, va_list args)
+static enum rwk_status fail_va(struct rwk_error *error, enum rwk_status status,
+                               const struct rwk_where *where, const char *format, va_list args)
 {
     if (!error)
         return status;
-    struct rwk_error e = { .size = error->size, .status = status, .os_error = where->os_error,
+    struct rwk_error e = { .size = error->size,
+                           .status = status,
+                           .os_error = where->os_error,
                            .byte_offset = where->offset };
     size_t used;
     if (where->file) {
@@ -67,7 +70,8 @@ static enum rwk_status fail_va(struct rwk_error *error, enum rwk_status status, 
         append(e.message, sizeof e.message, " (at byte %llu)", (unsigned long long)where->offset);
     if (where->os_error) {
         char text[128];
-        /* XSI and GNU strerror_r differ in type; strerrordesc_np is not everywhere: take the portable way out. */
+        /* XSI and GNU strerror_r differ in type; strerrordesc_np is not everywhere: take the
+         * portable way out. */
         const char *description = strerror(where->os_error);
         snprintf(text, sizeof text, "%s", description ? description : "unknown error");
         append(e.message, sizeof e.message, ": %s", text);
@@ -80,8 +84,8 @@ static enum rwk_status fail_va(struct rwk_error *error, enum rwk_status status, 
     return status;
 }
 
-enum rwk_status rwk_fail_at(struct rwk_error *error, enum rwk_status status, const struct rwk_where *where,
-                            const char *format, ...)
+enum rwk_status rwk_fail_at(struct rwk_error *error, enum rwk_status status,
+                            const struct rwk_where *where, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -90,27 +94,31 @@ enum rwk_status rwk_fail_at(struct rwk_error *error, enum rwk_status status, con
     return status;
 }
 
-enum rwk_status rwk_fail(struct rwk_error *error, enum rwk_status status, const char *file, const char *format, ...)
+enum rwk_status rwk_fail(struct rwk_error *error, enum rwk_status status, const char *file,
+                         const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fail_va(error, status, &(struct rwk_where){ .file = file, .offset = RWK_NO_OFFSET }, format, args);
-    va_end(args);
-    return status;
-}
-
-enum rwk_status rwk_fail_on(struct rwk_error *error, enum rwk_status status, const char *file, const char *subject,
-                            const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fail_va(error, status, &(struct rwk_where){ .file = file, .subject = subject, .offset = RWK_NO_OFFSET }, format,
+    fail_va(error, status, &(struct rwk_where) { .file = file, .offset = RWK_NO_OFFSET }, format,
             args);
     va_end(args);
     return status;
 }
 
-enum rwk_status rwk_fail_io(struct rwk_error *error, const char *file, int os_error, const char *what)
+enum rwk_status rwk_fail_on(struct rwk_error *error, enum rwk_status status, const char *file,
+                            const char *subject, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_va(error, status,
+            &(struct rwk_where) { .file = file, .subject = subject, .offset = RWK_NO_OFFSET },
+            format, args);
+    va_end(args);
+    return status;
+}
+
+enum rwk_status rwk_fail_io(struct rwk_error *error, const char *file, int os_error,
+                            const char *what)
 {
     struct rwk_where where = { .file = file, .offset = RWK_NO_OFFSET, .os_error = os_error };
     return rwk_fail_at(error, RWK_STATUS_IO, &where, "%s", what);

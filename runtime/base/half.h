@@ -19,7 +19,10 @@ static inline uint32_t rwk_float_bits(float f)
     return bits;
 }
 
-static inline float rwk_bf16_to_float(uint16_t h) { return rwk_float_from_bits((uint32_t)h << 16); }
+static inline float rwk_bf16_to_float(uint16_t h)
+{
+    return rwk_float_from_bits((uint32_t)h << 16);
+}
 
 /* Round to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t rwk_float_to_bf16(float f)
@@ -30,7 +33,8 @@ static inline uint16_t rwk_float_to_bf16(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* IEEE binary16, subnormals exact. The multiplication by 2^112 moves the exponent's bias from 15 to 127. */
+/* IEEE binary16, subnormals exact. The multiplication by 2^112 moves the exponent's bias from 15 to
+ * 127. */
 static inline float rwk_f16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = (uint32_t)(h & 0x7fff) << 13;
@@ -48,7 +52,8 @@ static inline uint16_t rwk_float_to_f16(float f)
         return (uint16_t)(sign | 0x7e00);
     if (a >= 0x47800000u) /* 65536 and above */
         return (uint16_t)(sign | 0x7c00);
-    if (a < 0x38800000u) { /* below 2^-14: the sum puts the bits in place and rounds in hardware, at a fixed exponent */
+    if (a < 0x38800000u) { /* below 2^-14: the sum puts the bits in place and rounds in hardware, at
+                              a fixed exponent */
         float sum = rwk_float_from_bits(a) + 0.5f;
         return (uint16_t)(sign | (rwk_float_bits(sum) - 0x3f000000u));
     }

@@ -1,5 +1,6 @@
-/* The allocator behind a budget. Each block is preceded by a 64-byte header that holds its size, so that a free needs the
- * pointer only and alignment stays at 64 (a cache line, and the widest vector). */
+/* The allocator behind a budget. Each block is preceded by a 64-byte header that holds its size, so
+ * that a free needs the pointer only and alignment stays at 64 (a cache line, and the widest
+ * vector). */
 #include "memory.h"
 
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static void default_free(void *user_data, void *pointer, size_t size)
     free(pointer);
 }
 
-void rwk_memory_init(struct rwk_memory *memory, const struct rwk_allocator *allocator, uint64_t budget)
+void rwk_memory_init(struct rwk_memory *memory, const struct rwk_allocator *allocator,
+                     uint64_t budget)
 {
     static const struct rwk_allocator defaults = { default_alloc, default_free, NULL };
     memory->host = allocator ? *allocator : defaults;
@@ -35,11 +37,12 @@ static bool reserve(struct rwk_memory *memory, uint64_t size)
     do {
         if (size > memory->budget || used > memory->budget - size)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&memory->used, &used, used + size, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&memory->used, &used, used + size,
+                                                    memory_order_relaxed, memory_order_relaxed));
     unsigned long long peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
-    while (peak < used + size && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used + size,
-                                                                        memory_order_relaxed, memory_order_relaxed))
+    while (peak < used + size &&
+           !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used + size,
+                                                  memory_order_relaxed, memory_order_relaxed))
         ;
     return true;
 }

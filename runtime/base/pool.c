@@ -1,10 +1,12 @@
 /* A pool of threads; the protocol is in pool.h.
  *
- *   [0, n_tasks) -> one contiguous range for each worker -> pieces from the front by its owner, from the end by thieves
+ *   [0, n_tasks) -> one contiguous range for each worker -> pieces from the front by its owner,
+ * from the end by thieves
  *
- * A range is one atomic word, begin << 32 | end, so that taking a piece is one compare-and-swap. A worker's state is one word
- * too: 2 e when idle and done with epoch e, 2 e + 1 while it works in it; every state has reached 2 e before epoch e + 1 is
- * published, so that ranges and job are never written while anybody reads them. */
+ * A range is one atomic word, begin << 32 | end, so that taking a piece is one compare-and-swap. A
+ * worker's state is one word too: 2 e when idle and done with epoch e, 2 e + 1 while it works in
+ * it; every state has reached 2 e before epoch e + 1 is published, so that ranges and job are never
+ * written while anybody reads them. */
 #include "runtime/base/pool.h"
 
 #include <pthread.h>
@@ -17,10 +19,10 @@
 
 enum {
     MAX_THREADS = 1024,
-    PIECES = 16,            /* in which an owner takes its range; a thief takes half as much at once */
-    SPIN_NS = 60 * 1000,    /* how long a worker looks for the next job before it sleeps */
-    YIELD_NS = 20 * 1000,   /* how long anybody spins before it offers its processor to others */
-    PAUSES = 16,            /* between two looks at the clock */
+    PIECES = 16,         /* in which an owner takes its range; a thief takes half as much at once */
+    SPIN_NS = 60 * 1000, /* how long a worker looks for the next job before it sleeps */
+    YIELD_NS = 20 * 1000, /* how long anybody spins before it offers its processor to others */
+    PAUSES = 16,          /* between two looks at the clock */
     STACK_BYTES = 512 << 10
 };
 
@@ -37,7 +39,7 @@ struct rwk_pool {
     _Alignas(64) atomic_uint epoch;
     atomic_bool ending;
     _Alignas(64) atomic_uint sleepers;
-    pthread_mutex_t turn;       /* one job at a time */
+    pthread_mutex_t turn; /* one job at a time */
     pthread_mutex_t sleep_lock;
     pthread_cond_t wake;
     rwk_task_fn fn;
@@ -45,7 +47,7 @@ struct rwk_pool {
     uint32_t piece;
     uint32_t n_threads, n_started;
     struct rwk_memory memory;
-    struct worker *workers;     /* [n_threads]; 0 is the caller */
+    struct worker *workers; /* [n_threads]; 0 is the caller */
 };
 
 /* ---- waiting ---- */
@@ -73,14 +75,16 @@ static int64_t wait_more(const struct wait *w)
 #endif
     }
     clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = (int64_t)(t.tv_sec - w->start.tv_sec) * 1000000000 + (t.tv_nsec - w->start.tv_nsec);
+    int64_t ns =
+        (int64_t)(t.tv_sec - w->start.tv_sec) * 1000000000 + (t.tv_nsec - w->start.tv_nsec);
     if (ns > YIELD_NS)
         sched_yield();
     return ns;
 }
 
-/* Returns once the epoch is no longer `seen`. The order of the writes to `sleepers` and `epoch` against the reads of the other
- * side is sequentially consistent: either the publisher sees the sleeper, or the sleeper sees the new epoch. */
+/* Returns once the epoch is no longer `seen`. The order of the writes to `sleepers` and `epoch`
+ * against the reads of the other side is sequentially consistent: either the publisher sees the
+ * sleeper, or the sleeper sees the new epoch. */
 static unsigned await_epoch(struct rwk_pool *pool, unsigned seen)
 {
     struct wait w = wait_begin();
@@ -112,10 +116,14 @@ static unsigned publish(struct rwk_pool *pool)
 
 /* ---- one job ---- */
 
-static unsigned long long range_of(uint64_t begin, uint64_t end) { return (unsigned long long)(begin << 32 | end); }
+static unsigned long long range_of(uint64_t begin, uint64_t end)
+{
+    return (unsigned long long)(begin << 32 | end);
+}
 
 /* A piece from the front (owner) or the end (thief) of a range; false when it is used up. */
-static bool take(struct worker *worker, uint32_t piece, bool front, uint32_t *ret_begin, uint32_t *ret_end)
+static bool take(struct worker *worker, uint32_t piece, bool front, uint32_t *ret_begin,
+                 uint32_t *ret_end)
 {
     unsigned long long range = atomic_load_explicit(&worker->range, memory_order_relaxed), left;
     do {
@@ -126,7 +134,8 @@ static bool take(struct worker *worker, uint32_t piece, bool front, uint32_t *re
         *ret_begin = front ? begin : end - n;
         *ret_end = *ret_begin + n;
         left = front ? range_of(begin + n, end) : range_of(begin, end - n);
-    } while (!atomic_compare_exchange_weak_explicit(&worker->range, &range, left, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&worker->range, &range, left,
+                                                    memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
@@ -150,8 +159,8 @@ static void *run_worker(void *arg)
         if (atomic_load(&pool->ending))
             return NULL;
         unsigned idle = 2 * (epoch - 1);
-        if (!atomic_compare_exchange_strong_explicit(&self->state, &idle, 2 * epoch + 1, memory_order_acquire,
-                                                     memory_order_relaxed))
+        if (!atomic_compare_exchange_strong_explicit(&self->state, &idle, 2 * epoch + 1,
+                                                     memory_order_acquire, memory_order_relaxed))
             continue; /* too late for this one */
         work(pool, self->index);
         atomic_store_explicit(&self->state, 2 * epoch, memory_order_release);
@@ -164,8 +173,8 @@ static void close_epoch(struct rwk_pool *pool, unsigned epoch)
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         struct worker *worker = &pool->workers[i];
         unsigned idle = 2 * (epoch - 1);
-        if (atomic_compare_exchange_strong_explicit(&worker->state, &idle, 2 * epoch, memory_order_relaxed,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&worker->state, &idle, 2 * epoch,
+                                                    memory_order_relaxed, memory_order_relaxed))
             continue;
         while (atomic_load_explicit(&worker->state, memory_order_acquire) != 2 * epoch)
             wait_more(&w);
@@ -181,7 +190,9 @@ static void run_on_pool(struct rwk_pool *pool, uint32_t n_tasks, rwk_task_fn fn,
     pool->piece = n_tasks / pool->n_threads / PIECES;
     pool->piece += pool->piece == 0;
     for (uint64_t i = 0; i < n; i++)
-        atomic_store_explicit(&pool->workers[i].range, range_of(n_tasks * i / n, n_tasks * (i + 1) / n), memory_order_relaxed);
+        atomic_store_explicit(&pool->workers[i].range,
+                              range_of(n_tasks * i / n, n_tasks * (i + 1) / n),
+                              memory_order_relaxed);
     unsigned epoch = publish(pool);
     work(pool, 0);
     close_epoch(pool, epoch);
@@ -225,12 +236,13 @@ static int start_workers(struct rwk_pool *pool)
     return code;
 }
 
-enum rwk_status rwk_pool_create(struct rwk_pool **ret_pool, uint32_t n_threads, const struct rwk_allocator *allocator,
-                                struct rwk_error *error)
+enum rwk_status rwk_pool_create(struct rwk_pool **ret_pool, uint32_t n_threads,
+                                const struct rwk_allocator *allocator, struct rwk_error *error)
 {
     struct rwk_memory memory;
     if (n_threads == 0 || n_threads > MAX_THREADS)
-        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "threads", "%u is not between 1 and %d", n_threads, MAX_THREADS);
+        return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "threads", "%u is not between 1 and %d",
+                           n_threads, MAX_THREADS);
     rwk_memory_init(&memory, allocator, 0);
     struct rwk_pool *pool = rwk_calloc(&memory, 1, sizeof *pool);
     struct worker *workers = rwk_calloc(&memory, n_threads, sizeof *workers);
@@ -248,14 +260,16 @@ enum rwk_status rwk_pool_create(struct rwk_pool **ret_pool, uint32_t n_threads, 
     int code = start_workers(pool);
     if (code) {
         rwk_pool_close(&pool);
-        return rwk_fail_at(error, RWK_STATUS_NOMEM, &(struct rwk_where){ .offset = RWK_NO_OFFSET, .os_error = code },
+        return rwk_fail_at(error, RWK_STATUS_NOMEM,
+                           &(struct rwk_where) { .offset = RWK_NO_OFFSET, .os_error = code },
                            "a thread could not be started");
     }
     *ret_pool = pool;
     return RWK_STATUS_OK;
 }
 
-enum rwk_status rwk_pool_pin(struct rwk_pool *pool, const uint32_t *cpus, uint32_t n_cpus, struct rwk_error *error)
+enum rwk_status rwk_pool_pin(struct rwk_pool *pool, const uint32_t *cpus, uint32_t n_cpus,
+                             struct rwk_error *error)
 {
     if (n_cpus == 0)
         return rwk_fail_on(error, RWK_STATUS_RANGE, NULL, "cpus", "no processors are given");
@@ -268,14 +282,17 @@ enum rwk_status rwk_pool_pin(struct rwk_pool *pool, const uint32_t *cpus, uint32
             CPU_SET(cpu, &set);
         int code = pthread_setaffinity_np(pool->workers[i].thread, sizeof set, &set);
         if (code)
-            return rwk_fail_at(error, RWK_STATUS_RANGE, &(struct rwk_where){ .subject = "cpus", .offset = RWK_NO_OFFSET,
-                               .os_error = code }, "worker %u cannot be bound to processor %u", i, cpu);
+            return rwk_fail_at(error, RWK_STATUS_RANGE,
+                               &(struct rwk_where) {
+                                   .subject = "cpus", .offset = RWK_NO_OFFSET, .os_error = code },
+                               "worker %u cannot be bound to processor %u", i, cpu);
     }
     return RWK_STATUS_OK;
 #else
     (void)pool;
     (void)cpus;
-    return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpus", "threads cannot be bound on this system");
+    return rwk_fail_on(error, RWK_STATUS_UNSUPPORTED, NULL, "cpus",
+                       "threads cannot be bound on this system");
 #endif
 }
 
@@ -298,4 +315,7 @@ void rwk_pool_close(struct rwk_pool **pool)
     *pool = NULL;
 }
 
-uint32_t rwk_pool_n_threads(const struct rwk_pool *pool) { return pool->n_threads; }
+uint32_t rwk_pool_n_threads(const struct rwk_pool *pool)
+{
+    return pool->n_threads;
+}

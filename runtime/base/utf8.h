@@ -1,4 +1,5 @@
-/* UTF-8, one character at a time (RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF). */
+/* UTF-8, one character at a time (RFC 3629: no overlong forms, no surrogates, nothing beyond
+ * U+10FFFF). */
 #ifndef RWK_BASE_UTF8_H
 #define RWK_BASE_UTF8_H
 
@@ -6,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the well-formed character at text[0..left), 0 if there is none. *ret_incomplete: all that is there is the
- * beginning of a character. */
+/* Bytes of the well-formed character at text[0..left), 0 if there is none. *ret_incomplete: all
+ * that is there is the beginning of a character. */
 static inline size_t rwk_utf8_valid(const char *text, size_t left, bool *ret_incomplete)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -34,7 +35,8 @@ static inline size_t rwk_utf8_length(const char *text, size_t left)
     return rwk_utf8_valid(text, left, &incomplete);
 }
 
-/* Bytes of the longest beginning of a character at text, where no whole one stands: what one U+FFFD stands for. */
+/* Bytes of the longest beginning of a character at text, where no whole one stands: what one U+FFFD
+ * stands for. */
 static inline size_t rwk_utf8_broken(const char *text, size_t left)
 {
     bool incomplete = true;
@@ -56,9 +58,11 @@ static inline size_t rwk_utf8_next(const char *text, uint32_t *ret_code)
     if (p[0] < 0xe0)
         return *ret_code = (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f), 2;
     if (p[0] < 0xf0)
-        return *ret_code = (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f), 3;
-    *ret_code = (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3f) << 12 | (uint32_t)(p[2] & 0x3f) << 6 |
-                (p[3] & 0x3f);
+        return *ret_code =
+                   (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f),
+               3;
+    *ret_code = (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3f) << 12 |
+                (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
     return 4;
 }
 

@@ -13,8 +13,10 @@ static double polynomial(double x, const double *c, int n)
 
 static void sine_cosine(float theta, float *ret_cos, float *ret_sin)
 {
-    static const double sine[] = { 1, -1 / 6., 1 / 120., -1 / 5040., 1 / 362880., -1 / 39916800., 1 / 6227020800. };
-    static const double cosine[] = { 1, -1 / 2., 1 / 24., -1 / 720., 1 / 40320., -1 / 3628800., 1 / 479001600. };
+    static const double sine[] = { 1,           -1 / 6.,        1 / 120.,       -1 / 5040.,
+                                   1 / 362880., -1 / 39916800., 1 / 6227020800. };
+    static const double cosine[] = { 1,          -1 / 2.,       1 / 24.,       -1 / 720.,
+                                     1 / 40320., -1 / 3628800., 1 / 479001600. };
     const double first = 0x1.921fap+0, second = 0x1.54442p-20, third = 0x1.a308d313198a3p-41;
     if (!(fabsf(theta) < 0x1p33f)) {
         *ret_cos = *ret_sin = NAN;
@@ -29,7 +31,8 @@ static void sine_cosine(float theta, float *ret_cos, float *ret_sin)
     *ret_sin = quarter[(k + 3) & 3];
 }
 
-void rwk_angles(float *cos, float *sin, const float *inv_freq, float position, float factor, uint32_t n_pairs)
+void rwk_angles(float *cos, float *sin, const float *inv_freq, float position, float factor,
+                uint32_t n_pairs)
 {
     for (uint32_t i = 0; i < n_pairs; i++) {
         float c, s;

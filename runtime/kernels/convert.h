@@ -6,12 +6,18 @@
 #include "runtime/kernels/simd.h"
 
 /* Bytes of one stored element. */
-RWK_INLINE size_t element_size(enum rwk_element e) { return e == RWK_ELEMENT_F32 ? 4 : 2; }
+RWK_INLINE size_t element_size(enum rwk_element e)
+{
+    return e == RWK_ELEMENT_F32 ? 4 : 2;
+}
 
-/* RWK_LANES elements at p. `e` is a constant at every use, so that nothing of the choice is left at run time. */
+/* RWK_LANES elements at p. `e` is a constant at every use, so that nothing of the choice is left at
+ * run time. */
 RWK_INLINE vf load_element(enum rwk_element e, const void *p)
 {
-    return e == RWK_ELEMENT_F32 ? vf_load(p) : e == RWK_ELEMENT_F16 ? vf_load_f16(p) : vf_load_bf16(p);
+    return e == RWK_ELEMENT_F32   ? vf_load(p)
+           : e == RWK_ELEMENT_F16 ? vf_load_f16(p)
+                                  : vf_load_bf16(p);
 }
 
 RWK_INLINE vf load_element_n(enum rwk_element e, const void *p, size_t n)
@@ -56,11 +62,29 @@ RWK_INLINE void narrow(enum rwk_element e, void *dst, const float *src, size_t n
     }
 }
 
-static void widen_f32(float *dst, const void *src, size_t n) { widen(RWK_ELEMENT_F32, dst, src, n); }
-static void widen_f16(float *dst, const void *src, size_t n) { widen(RWK_ELEMENT_F16, dst, src, n); }
-static void widen_bf16(float *dst, const void *src, size_t n) { widen(RWK_ELEMENT_BF16, dst, src, n); }
-static void narrow_f32(void *dst, const float *src, size_t n) { narrow(RWK_ELEMENT_F32, dst, src, n); }
-static void narrow_f16(void *dst, const float *src, size_t n) { narrow(RWK_ELEMENT_F16, dst, src, n); }
-static void narrow_bf16(void *dst, const float *src, size_t n) { narrow(RWK_ELEMENT_BF16, dst, src, n); }
+static void widen_f32(float *dst, const void *src, size_t n)
+{
+    widen(RWK_ELEMENT_F32, dst, src, n);
+}
+static void widen_f16(float *dst, const void *src, size_t n)
+{
+    widen(RWK_ELEMENT_F16, dst, src, n);
+}
+static void widen_bf16(float *dst, const void *src, size_t n)
+{
+    widen(RWK_ELEMENT_BF16, dst, src, n);
+}
+static void narrow_f32(void *dst, const float *src, size_t n)
+{
+    narrow(RWK_ELEMENT_F32, dst, src, n);
+}
+static void narrow_f16(void *dst, const float *src, size_t n)
+{
+    narrow(RWK_ELEMENT_F16, dst, src, n);
+}
+static void narrow_bf16(void *dst, const float *src, size_t n)
+{
+    narrow(RWK_ELEMENT_BF16, dst, src, n);
+}
 
 #endif

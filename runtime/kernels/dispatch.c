@@ -1,6 +1,6 @@
-/* Which table a level of the processor stands for. Rows are sorted best first; a row is to be had when it was compiled in and
- * processor and operating system both offer what its code needs (__builtin_cpu_supports asks XGETBV whether the system saves
- * the wide registers). */
+/* Which table a level of the processor stands for. Rows are sorted best first; a row is to be had
+ * when it was compiled in and processor and operating system both offer what its code needs
+ * (__builtin_cpu_supports asks XGETBV whether the system saves the wide registers). */
 #include "runtime/kernels/tables.h"
 
 #include <stddef.h>
@@ -28,17 +28,27 @@ static bool has_avx2(void)
 static bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni");
 }
 #endif
 
 #if defined(__aarch64__) && defined(__linux__)
-static bool has_dotprod(void) { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+static bool has_dotprod(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
 #else
-static inline bool has_dotprod(void) { return false; }
+static inline bool has_dotprod(void)
+{
+    return false;
+}
 #endif
 
-static bool always(void) { return true; }
+static bool always(void)
+{
+    return true;
+}
 
 static const struct {
     enum rwk_cpu level;

@@ -8,7 +8,8 @@
 
 enum { PUT_CHUNK = 64 };
 
-RWK_INLINE void put_key(enum rwk_element e, void *page, uint32_t slot, const float *k, uint32_t head_dim)
+RWK_INLINE void put_key(enum rwk_element e, void *page, uint32_t slot, const float *k,
+                        uint32_t head_dim)
 {
     unsigned char stored[PUT_CHUNK * sizeof(float)];
     unsigned char *to = (unsigned char *)page + slot * element_size(e);
@@ -20,7 +21,8 @@ RWK_INLINE void put_key(enum rwk_element e, void *page, uint32_t slot, const flo
     }
 }
 
-RWK_INLINE void put_value(enum rwk_element e, void *page, uint32_t slot, const float *v, uint32_t head_dim)
+RWK_INLINE void put_value(enum rwk_element e, void *page, uint32_t slot, const float *v,
+                          uint32_t head_dim)
 {
     size_t stride = rwk_kv_value_stride(head_dim);
     unsigned char *to = (unsigned char *)page + slot * stride * element_size(e);
@@ -28,14 +30,14 @@ RWK_INLINE void put_value(enum rwk_element e, void *page, uint32_t slot, const f
     memset(to + head_dim * element_size(e), 0, (stride - head_dim) * element_size(e));
 }
 
-#define PUT(name, element)                                                                                              \
-    static void put_key_##name(void *page, uint32_t slot, const float *k, uint32_t head_dim)                            \
-    {                                                                                                                   \
-        put_key(element, page, slot, k, head_dim);                                                                      \
-    }                                                                                                                   \
-    static void put_value_##name(void *page, uint32_t slot, const float *v, uint32_t head_dim)                          \
-    {                                                                                                                   \
-        put_value(element, page, slot, v, head_dim);                                                                    \
+#define PUT(name, element)                                                                         \
+    static void put_key_##name(void *page, uint32_t slot, const float *k, uint32_t head_dim)       \
+    {                                                                                              \
+        put_key(element, page, slot, k, head_dim);                                                 \
+    }                                                                                              \
+    static void put_value_##name(void *page, uint32_t slot, const float *v, uint32_t head_dim)     \
+    {                                                                                              \
+        put_value(element, page, slot, v, head_dim);                                               \
     }
 
 _Static_assert((int)RWK_KV_BLOCK == (int)QUANT_FLOATS, "one block has one scale");

@@ -4,17 +4,18 @@
  *
  *   y = fma(round(s_w s_x), sum of q_w q_x, y);  y = fma(m_w, round(s_x sum of q_x), y)
  *
- * The sums are exact integers below 2^24, so however they are formed, on any instruction set and with any number of tokens
- * side by side, the bits are the same. Activations are quantised row by row and block by block, to the nearest, ties to even:
+ * The sums are exact integers below 2^24, so however they are formed, on any instruction set and
+ * with any number of tokens side by side, the bits are the same. Activations are quantised row by
+ * row and block by block, to the nearest, ties to even:
  *
  *   Q4   q_x of 8 bits, s_x = max|x| / 127
- *   Q8   q_x of 12 bits, s_x = max|x| / 2047, so that next to nothing is lost beside the weights' own rounding, and
- *        32 * 255 * 2047 < 2^24
+ *   Q8   q_x of 12 bits, s_x = max|x| / 2047, so that next to nothing is lost beside the weights'
+ * own rounding, and 32 * 255 * 2047 < 2^24
  *
  * A block that holds a NaN or an infinity gets s_x = NaN, so that it cannot go unseen.
  *
- * The _WIDE elements multiply the activations as they are: blocks of the matrix are unpacked to floats and given to the
- * products of panel.h. */
+ * The _WIDE elements multiply the activations as they are: blocks of the matrix are unpacked to
+ * floats and given to the products of panel.h. */
 #ifndef RWK_KERNELS_QUANT_H
 #define RWK_KERNELS_QUANT_H
 
@@ -25,7 +26,7 @@
 enum {
     QUANT_VECTORS = RWK_QUANT_ROWS / RWK_LANES, /* of a group */
     QUANT_AHEAD = 16 << 10, /* bytes; far enough that the second cache has them in time */
-    QUANT_X_TOKENS = 96                         /* tokens whose activations stay in the second cache */
+    QUANT_X_TOKENS = 96     /* tokens whose activations stay in the second cache */
 };
 
 /* ---- activations ---- */
@@ -56,22 +57,22 @@ RWK_INLINE void quant_x16(struct quant_x16 *to, const float *x)
 }
 
 /* prepare and prepared_size of one kind of activations. */
-#define QUANT_PREPARE(element, kind)                                                                                    \
-    static size_t prepared_size_##element(uint32_t n)                                                                   \
-    {                                                                                                                   \
-        return ((rwk_quant_blocks(n) * sizeof(struct quant_##kind) + 63) / 64 | 1) * 64;                                \
-    }                                                                                                                   \
-    static void prepare_##element(void *dst, const float *x, uint32_t n)                                                \
-    {                                                                                                                   \
-        struct quant_##kind *to = dst;                                                                                  \
-        uint32_t k = 0;                                                                                                 \
-        for (; k + RWK_QUANT_BLOCK <= n; k += RWK_QUANT_BLOCK)                                                          \
-            quant_##kind(to++, x + k);                                                                                  \
-        if (k < n) {                                                                                                    \
-            float padded[RWK_QUANT_BLOCK] = { 0 };                                                                      \
-            memcpy(padded, x + k, (n - k) * sizeof *x);                                                                 \
-            quant_##kind(to, padded);                                                                                   \
-        }                                                                                                               \
+#define QUANT_PREPARE(element, kind)                                                               \
+    static size_t prepared_size_##element(uint32_t n)                                              \
+    {                                                                                              \
+        return ((rwk_quant_blocks(n) * sizeof(struct quant_##kind) + 63) / 64 | 1) * 64;           \
+    }                                                                                              \
+    static void prepare_##element(void *dst, const float *x, uint32_t n)                           \
+    {                                                                                              \
+        struct quant_##kind *to = dst;                                                             \
+        uint32_t k = 0;                                                                            \
+        for (; k + RWK_QUANT_BLOCK <= n; k += RWK_QUANT_BLOCK)                                     \
+            quant_##kind(to++, x + k);                                                             \
+        if (k < n) {                                                                               \
+            float padded[RWK_QUANT_BLOCK] = { 0 };                                                 \
+            memcpy(padded, x + k, (n - k) * sizeof *x);                                            \
+            quant_##kind(to, padded);                                                              \
+        }                                                                                          \
     }
 QUANT_PREPARE(q8, x16)
 QUANT_PREPARE(q4, x8)
@@ -80,12 +81,17 @@ QUANT_PREPARE(q4, x8)
 /* ---- the tile ---- */
 
 struct quant_tile {
-    const unsigned char *data[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
-    const unsigned char *scales[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
+    const unsigned char
+        *data[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
+    const unsigned char
+        *scales[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
     const unsigned char *x[RWK_QUANT_TOKENS]; /* rows of struct quant_x16 (Q8) or quant_x8 (Q4) */
 };
 
-enum { QUANT_ROW_VECTORS = QUANT_VECTORS * (RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS) };
+enum {
+    QUANT_ROW_VECTORS = QUANT_VECTORS * (RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1
+                                                                               : RWK_QUANT_GROUPS)
+};
 
 /* Vector v of the rows of a tile, at byte `at` of its block. */
 RWK_INLINE vb quant_load(const struct quant_tile *tile, int v, size_t at)
@@ -99,17 +105,20 @@ RWK_INLINE size_t quant_x_bytes(enum rwk_element e)
 }
 
 /* Block b of token t: scale, sum, and its numbers. */
-RWK_INLINE const float *quant_x_head(enum rwk_element e, const struct quant_tile *tile, int t, size_t b)
+RWK_INLINE const float *quant_x_head(enum rwk_element e, const struct quant_tile *tile, int t,
+                                     size_t b)
 {
     return (const float *)(const void *)(tile->x[t] + b * quant_x_bytes(e));
 }
-RWK_INLINE const unsigned char *quant_x_numbers(enum rwk_element e, const struct quant_tile *tile, int t, size_t b)
+RWK_INLINE const unsigned char *quant_x_numbers(enum rwk_element e, const struct quant_tile *tile,
+                                                int t, size_t b)
 {
     return tile->x[t] + b * quant_x_bytes(e) + 2 * sizeof(float);
 }
 
 /* sum[v][t] = the integer sums of block b, as floats. */
-RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b, vf sum[][RWK_QUANT_TOKENS])
+RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b,
+                              vf sum[][RWK_QUANT_TOKENS])
 {
     vs16 part[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
 #pragma GCC unroll 8
@@ -122,7 +131,8 @@ RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_ti
         vb even[QUANT_ROW_VECTORS], odd[QUANT_ROW_VECTORS];
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++) {
-            const vb w = quant_load(tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q8) + s * 4 * RWK_QUANT_ROWS);
+            const vb w = quant_load(
+                tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q8) + s * 4 * RWK_QUANT_ROWS);
             even[v] = vb_even(w);
             odd[v] = vb_odd(w);
         }
@@ -142,7 +152,8 @@ RWK_INLINE void quant_sums_q8(int n_vectors, int n_tokens, const struct quant_ti
             sum[v][t] = vs16_end(part[v][t]);
 }
 
-RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b, vf sum[][RWK_QUANT_TOKENS])
+RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_tile *tile, size_t b,
+                              vf sum[][RWK_QUANT_TOKENS])
 {
     vs8 part[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
 #pragma GCC unroll 8
@@ -155,7 +166,8 @@ RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_ti
         vb low[QUANT_ROW_VECTORS], high[QUANT_ROW_VECTORS];
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++) {
-            const vb w = quant_load(tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q4) + s * 4 * RWK_QUANT_ROWS);
+            const vb w = quant_load(
+                tile, v, b * rwk_quant_block_bytes(RWK_ELEMENT_Q4) + s * 4 * RWK_QUANT_ROWS);
             low[v] = vb_low(w);
             high[v] = vb_high(w);
         }
@@ -176,30 +188,36 @@ RWK_INLINE void quant_sums_q4(int n_vectors, int n_tokens, const struct quant_ti
 }
 
 /* Asks for what a single token's product reads next. */
-RWK_INLINE void quant_prefetch(enum rwk_element e, int n_groups, const struct quant_tile *tile, size_t b)
+RWK_INLINE void quant_prefetch(enum rwk_element e, int n_groups, const struct quant_tile *tile,
+                               size_t b)
 {
 #pragma GCC unroll 8
     for (int g = 0; g < n_groups; g++)
 #pragma GCC unroll 8
         for (size_t line = 0; line < rwk_quant_block_bytes(e); line += 64)
-            __builtin_prefetch((const void *)((uintptr_t)tile->data[g] + b * rwk_quant_block_bytes(e) + QUANT_AHEAD + line),
+            __builtin_prefetch((const void *)((uintptr_t)tile->data[g] +
+                                              b * rwk_quant_block_bytes(e) + QUANT_AHEAD + line),
                                0, 2);
 }
 
-/* Groups [group, group + n_groups) by tokens [token, token + n_tokens). Missing ones repeat the last and are not stored. */
-RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, const struct rwk_matmul *m, size_t group,
-                              size_t group_end, uint32_t token)
+/* Groups [group, group + n_groups) by tokens [token, token + n_tokens). Missing ones repeat the
+ * last and are not stored. */
+RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens,
+                              const struct rwk_matmul *m, size_t group, size_t group_end,
+                              uint32_t token)
 {
     const size_t blocks = rwk_quant_blocks(m->w->cols);
     const int n_vectors = n_groups * QUANT_VECTORS;
     struct quant_tile tile;
     for (int g = 0; g < n_groups; g++) {
-        const size_t first = (group + (size_t)g < group_end ? group + (size_t)g : group_end - 1) * blocks;
+        const size_t first =
+            (group + (size_t)g < group_end ? group + (size_t)g : group_end - 1) * blocks;
         tile.data[g] = (const unsigned char *)m->w->data + first * rwk_quant_block_bytes(e);
         tile.scales[g] = (const unsigned char *)m->w->scales + first * rwk_quant_scale_bytes();
     }
     for (int t = 0; t < n_tokens; t++) {
-        const uint32_t row = token + (uint32_t)t < m->n_tokens ? token + (uint32_t)t : m->n_tokens - 1;
+        const uint32_t row =
+            token + (uint32_t)t < m->n_tokens ? token + (uint32_t)t : m->n_tokens - 1;
         tile.x[t] = (const unsigned char *)m->x + row * m->x_stride;
     }
     vf acc[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS];
@@ -209,7 +227,8 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
         for (int t = 0; t < n_tokens; t++)
             acc[v][t] = vf_zero();
     for (size_t b = 0; b < blocks; b++) {
-        vf sum[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS], scale[QUANT_ROW_VECTORS], least[QUANT_ROW_VECTORS];
+        vf sum[QUANT_ROW_VECTORS][RWK_QUANT_TOKENS], scale[QUANT_ROW_VECTORS],
+            least[QUANT_ROW_VECTORS];
         if (n_tokens == 1)
             quant_prefetch(e, n_groups, &tile, b);
         if (e == RWK_ELEMENT_Q8)
@@ -229,7 +248,8 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
             const vf x_scale = vf_set1(head[0]), x_sum = vf_set1(head[1]);
 #pragma GCC unroll 8
             for (int v = 0; v < n_vectors; v++)
-                acc[v][t] = vf_fma(least[v], x_sum, vf_fma(vf_mul(scale[v], x_scale), sum[v][t], acc[v][t]));
+                acc[v][t] = vf_fma(least[v], x_sum,
+                                   vf_fma(vf_mul(scale[v], x_scale), sum[v][t], acc[v][t]));
         }
     }
     for (int t = 0; t < n_tokens && token + (uint32_t)t < m->n_tokens; t++)
@@ -245,7 +265,8 @@ RWK_INLINE void quant_product(enum rwk_element e, int n_groups, int n_tokens, co
         }
 }
 
-RWK_INLINE void matmul_quant(enum rwk_element e, const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end)
+RWK_INLINE void matmul_quant(enum rwk_element e, const struct rwk_matmul *m, uint32_t row_begin,
+                             uint32_t row_end)
 {
     const size_t begin = row_begin / RWK_QUANT_ROWS, end = rwk_quant_groups(row_end);
     if (m->n_tokens == 1) {
@@ -254,7 +275,8 @@ RWK_INLINE void matmul_quant(enum rwk_element e, const struct rwk_matmul *m, uin
         return;
     }
     for (uint32_t first = 0; first < m->n_tokens; first += QUANT_X_TOKENS) {
-        const uint32_t last = m->n_tokens - first < QUANT_X_TOKENS ? m->n_tokens : first + QUANT_X_TOKENS;
+        const uint32_t last =
+            m->n_tokens - first < QUANT_X_TOKENS ? m->n_tokens : first + QUANT_X_TOKENS;
         for (size_t g = begin; g < end; g += RWK_QUANT_GROUPS) {
             uint32_t t = first;
             for (; t + RWK_QUANT_TOKENS <= last; t += RWK_QUANT_TOKENS)
@@ -267,12 +289,14 @@ RWK_INLINE void matmul_quant(enum rwk_element e, const struct rwk_matmul *m, uin
     }
 }
 
-static void matmul_q8(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end, void *scratch)
+static void matmul_q8(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end,
+                      void *scratch)
 {
     (void)scratch;
     matmul_quant(RWK_ELEMENT_Q8, m, row_begin, row_end);
 }
-static void matmul_q4(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end, void *scratch)
+static void matmul_q4(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end,
+                      void *scratch)
 {
     (void)scratch;
     matmul_quant(RWK_ELEMENT_Q4, m, row_begin, row_end);
@@ -281,19 +305,25 @@ static void matmul_q4(const struct rwk_matmul *m, uint32_t row_begin, uint32_t r
 /* ---- with activations as they are ---- */
 
 /* One block of one group as floats, [32 columns], `stride` floats apart, of 16 rows. */
-RWK_INLINE void quant_unpack(enum rwk_element e, float *to, size_t stride, const unsigned char *data, const unsigned char *scales)
+RWK_INLINE void quant_unpack(enum rwk_element e, float *to, size_t stride,
+                             const unsigned char *data, const unsigned char *scales)
 {
-    for (size_t v = 0; v < QUANT_VECTORS; v++, to += RWK_LANES, scales += RWK_LANES * sizeof(uint16_t)) {
-        const vf scale = vf_load_f16(scales), least = vf_load_f16(scales + RWK_QUANT_ROWS * sizeof(uint16_t));
+    for (size_t v = 0; v < QUANT_VECTORS;
+         v++, to += RWK_LANES, scales += RWK_LANES * sizeof(uint16_t)) {
+        const vf scale = vf_load_f16(scales),
+                 least = vf_load_f16(scales + RWK_QUANT_ROWS * sizeof(uint16_t));
         for (size_t column = 0; column < RWK_QUANT_BLOCK; column++) {
             const size_t at = rwk_quant_place(e, v * RWK_LANES, column);
-            const vb b = vb_load(data + at / 4 * 4), q = e == RWK_ELEMENT_Q8 ? b : column < 16 ? vb_low(b) : vb_high(b);
+            const vb b = vb_load(data + at / 4 * 4), q = e == RWK_ELEMENT_Q8 ? b
+                                                         : column < 16       ? vb_low(b)
+                                                                             : vb_high(b);
             vf_store(to + column * stride, vf_fma(scale, vb_to_float(q, (int)(at % 4)), least));
         }
     }
 }
 
-RWK_INLINE void matmul_quant_wide(enum rwk_element e, const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end,
+RWK_INLINE void matmul_quant_wide(enum rwk_element e, const struct rwk_matmul *m,
+                                  uint32_t row_begin, uint32_t row_end,
                                   float (*scratch)[PACK_COLUMNS])
 {
     const size_t blocks = rwk_quant_blocks(m->w->cols);
@@ -303,24 +333,34 @@ RWK_INLINE void matmul_quant_wide(enum rwk_element e, const struct rwk_matmul *m
             const uint32_t n_rows = row_end - row < PACK_COLUMNS ? row_end - row : PACK_COLUMNS;
             for (uint32_t r = 0; r < n_rows; r += RWK_QUANT_ROWS)
                 for (size_t i = 0; i < n; i += RWK_QUANT_BLOCK) {
-                    const size_t at = (row + r) / RWK_QUANT_ROWS * blocks + (k + i) / RWK_QUANT_BLOCK;
+                    const size_t at =
+                        (row + r) / RWK_QUANT_ROWS * blocks + (k + i) / RWK_QUANT_BLOCK;
                     quant_unpack(e, scratch[i] + r, PACK_COLUMNS,
                                  (const unsigned char *)m->w->data + at * rwk_quant_block_bytes(e),
-                                 (const unsigned char *)m->w->scales + at * rwk_quant_scale_bytes());
+                                 (const unsigned char *)m->w->scales +
+                                     at * rwk_quant_scale_bytes());
                 }
-            struct panel p = { .p = (const unsigned char *)scratch, .p_stride = sizeof *scratch,
-                               .x = (const float *)m->x + k, .x_stride = m->x_stride / sizeof(float), .y = m->y + row,
-                               .y_stride = m->y_stride, .n_tokens = m->n_tokens, .n_columns = n_rows,
-                               .k_end = (uint32_t)n, .onto = k > 0 };
+            struct panel p = { .p = (const unsigned char *)scratch,
+                               .p_stride = sizeof *scratch,
+                               .x = (const float *)m->x + k,
+                               .x_stride = m->x_stride / sizeof(float),
+                               .y = m->y + row,
+                               .y_stride = m->y_stride,
+                               .n_tokens = m->n_tokens,
+                               .n_columns = n_rows,
+                               .k_end = (uint32_t)n,
+                               .onto = k > 0 };
             panel_run(RWK_ELEMENT_F32, false, &p);
         }
 }
 
-static void matmul_q8_wide(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end, void *scratch)
+static void matmul_q8_wide(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end,
+                           void *scratch)
 {
     matmul_quant_wide(RWK_ELEMENT_Q8, m, row_begin, row_end, scratch);
 }
-static void matmul_q4_wide(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end, void *scratch)
+static void matmul_q4_wide(const struct rwk_matmul *m, uint32_t row_begin, uint32_t row_end,
+                           void *scratch)
 {
     matmul_quant_wide(RWK_ELEMENT_Q4, m, row_begin, row_end, scratch);
 }
@@ -333,9 +373,10 @@ RWK_INLINE float quant_f16(uint16_t *half, float x)
     return rwk_f16_to_float(*half);
 }
 
-/* The least and the greatest number stand at both ends of q's range. Scale and minimum are taken as float16 before the rest
- * is rounded against them. */
-RWK_INLINE void quantize_block(uint8_t q[RWK_QUANT_BLOCK], uint16_t *scale, uint16_t *least, const float *x, float most)
+/* The least and the greatest number stand at both ends of q's range. Scale and minimum are taken as
+ * float16 before the rest is rounded against them. */
+RWK_INLINE void quantize_block(uint8_t q[RWK_QUANT_BLOCK], uint16_t *scale, uint16_t *least,
+                               const float *x, float most)
 {
     vf v[QUANT_X_VECTORS], low, high;
     for (int i = 0; i < QUANT_X_VECTORS; i++)
@@ -355,13 +396,15 @@ RWK_INLINE void quantize_block(uint8_t q[RWK_QUANT_BLOCK], uint16_t *scale, uint
     }
 }
 
-RWK_INLINE void quantize(enum rwk_element e, unsigned char *data, unsigned char *scales, const float *rows, size_t stride,
-                         uint32_t n)
+RWK_INLINE void quantize(enum rwk_element e, unsigned char *data, unsigned char *scales,
+                         const float *rows, size_t stride, uint32_t n)
 {
-    for (size_t b = 0; b < rwk_quant_blocks(n); b++, data += rwk_quant_block_bytes(e), scales += rwk_quant_scale_bytes()) {
+    for (size_t b = 0; b < rwk_quant_blocks(n);
+         b++, data += rwk_quant_block_bytes(e), scales += rwk_quant_scale_bytes()) {
         uint16_t head[2][RWK_QUANT_ROWS];
         for (size_t r = 0; r < RWK_QUANT_ROWS; r++) {
-            const size_t k = b * RWK_QUANT_BLOCK, left = n - k < RWK_QUANT_BLOCK ? n - k : RWK_QUANT_BLOCK;
+            const size_t k = b * RWK_QUANT_BLOCK,
+                         left = n - k < RWK_QUANT_BLOCK ? n - k : RWK_QUANT_BLOCK;
             float padded[RWK_QUANT_BLOCK] = { 0 };
             uint8_t q[RWK_QUANT_BLOCK];
             memcpy(padded, rows + r * stride + k, left * sizeof *rows);

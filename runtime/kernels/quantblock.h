@@ -1,5 +1,5 @@
-/* Blocks of 32 floats -> integers and a scale: activations of quantised products, keys and values of a quantised cache. A
- * block depends on its own numbers only. */
+/* Blocks of 32 floats -> integers and a scale: activations of quantised products, keys and values
+ * of a quantised cache. A block depends on its own numbers only. */
 #ifndef RWK_KERNELS_QUANTBLOCK_H
 #define RWK_KERNELS_QUANTBLOCK_H
 
@@ -40,7 +40,8 @@ RWK_INLINE float quant_row_block(vf q[QUANT_X_VECTORS], const float *x, float mo
     for (int i = 0; i < QUANT_X_VECTORS; i++)
         v[i] = vf_load(x + i * RWK_LANES);
     const float top = quant_top(v), scale = top / most + quant_taint(v);
-    const vf inverse = vf_set1(top > 1e-30f ? most / top : 0); /* below, the inverse would overflow */
+    const vf inverse =
+        vf_set1(top > 1e-30f ? most / top : 0); /* below, the inverse would overflow */
     for (int i = 0; i < QUANT_X_VECTORS; i++)
         copy[i] = q[i] = vf_round(vf_mul(v[i], inverse));
     *ret_sum = scale * quant_lane_sum(copy);

@@ -1,4 +1,5 @@
-/* Rotary embeddings (Su et al. 2021): pairs of a head's numbers, turned by angles given as cosine and sine. */
+/* Rotary embeddings (Su et al. 2021): pairs of a head's numbers, turned by angles given as cosine
+ * and sine. */
 #ifndef RWK_KERNELS_ROTATE_H
 #define RWK_KERNELS_ROTATE_H
 
@@ -10,7 +11,8 @@ static void rotate_half(float *x, const float *cos, const float *sin, uint32_t n
     float *other = x + n_pairs;
     for (size_t i = 0; i < n_pairs; i += RWK_LANES) {
         size_t n = n_pairs - i < RWK_LANES ? n_pairs - i : RWK_LANES;
-        vf a = vf_load_n(x + i, n), b = vf_load_n(other + i, n), c = vf_load_n(cos + i, n), s = vf_load_n(sin + i, n);
+        vf a = vf_load_n(x + i, n), b = vf_load_n(other + i, n), c = vf_load_n(cos + i, n),
+           s = vf_load_n(sin + i, n);
         vf_store_n(x + i, vf_sub(vf_mul(a, c), vf_mul(b, s)), n);
         vf_store_n(other + i, vf_add(vf_mul(b, c), vf_mul(a, s)), n);
     }

@@ -4,6 +4,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-extern const struct rwk_kernels rwk_kernels_scalar, rwk_kernels_avx2, rwk_kernels_avx512, rwk_kernels_neon, rwk_kernels_dotprod;
+extern const struct rwk_kernels rwk_kernels_scalar, rwk_kernels_avx2, rwk_kernels_avx512,
+    rwk_kernels_neon, rwk_kernels_dotprod;
 
 #endif

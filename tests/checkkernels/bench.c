@@ -1,6 +1,7 @@
-/* What the kernels do in GB/s and GFLOP/s, beside what this machine reads and multiplies at most, on one thread and on as many as
- * rwk_default_threads says. Each figure is the best of some runs: a shared machine only ever makes them worse. One thread is
- * timed by the processor time that it used, several by the clock. */
+/* What the kernels do in GB/s and GFLOP/s, beside what this machine reads and multiplies at most,
+ * on one thread and on as many as rwk_default_threads says. Each figure is the best of some runs: a
+ * shared machine only ever makes them worse. One thread is timed by the processor time that it
+ * used, several by the clock. */
 #include "check.h"
 
 #include <time.h>
@@ -36,7 +37,8 @@ __attribute__((target("avx512f"))) static void read_avx512(const float *p, size_
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)
             sum[j] = _mm512_xor_si512(sum[j], _mm512_load_si512(p + i + 16 * j));
-    sink = (float)_mm512_reduce_add_epi32(_mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3])));
+    sink = (float)_mm512_reduce_add_epi32(
+        _mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3])));
 }
 __attribute__((target("avx2"))) static void read_avx2(const float *p, size_t n)
 {
@@ -135,14 +137,14 @@ static struct machine machine_for(const char *table)
 {
 #if defined(__x86_64__)
     if (strcmp(table, "avx512") == 0)
-        return (struct machine){ read_avx512, fma_avx512 };
+        return (struct machine) { read_avx512, fma_avx512 };
     if (strcmp(table, "avx2") == 0)
-        return (struct machine){ read_avx2, fma_avx2 };
+        return (struct machine) { read_avx2, fma_avx2 };
 #elif defined(__aarch64__)
     if (strcmp(table, "neon") == 0)
-        return (struct machine){ read_plain, fma_neon };
+        return (struct machine) { read_plain, fma_neon };
 #endif
-    return (struct machine){ read_plain, fma_plain };
+    return (struct machine) { read_plain, fma_plain };
 }
 
 /* ---- running things ---- */
@@ -182,7 +184,8 @@ static void read_task(void *arg, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct limit_job *job = arg;
     (void)worker;
-    job->b->machine.read((const float *)(job->b->memory + (size_t)begin * 65536), (size_t)(end - begin) * 16384);
+    job->b->machine.read((const float *)(job->b->memory + (size_t)begin * 65536),
+                         (size_t)(end - begin) * 16384);
 }
 static void read_all(void *arg)
 {
@@ -207,8 +210,8 @@ static void measure_limits(struct bench *b)
     struct limit_job job = { b, b->memory_size };
     b->read_gbs = (double)b->memory_size / best_time(b, read_all, &job) * 1e-9;
     b->fma_gflops = b->machine.fma(100000) * 64 / best_time(b, fma_all, &job) * 1e-9;
-    printf("%s, %u thread(s): reads %.1f GB/s, multiplies %.0f GFLOP/s\n", b->k->name, b->executor.n_workers, b->read_gbs,
-           b->fma_gflops);
+    printf("%s, %u thread(s): reads %.1f GB/s, multiplies %.0f GFLOP/s\n", b->k->name,
+           b->executor.n_workers, b->read_gbs, b->fma_gflops);
 }
 
 /* ---- matrix products ---- */
@@ -225,7 +228,8 @@ static void product_task(void *arg, uint32_t begin, uint32_t end, uint32_t worke
     uint32_t last = end * GRAIN < w->rows ? end * GRAIN : w->rows;
     for (uint32_t r = begin * GRAIN; r < last; r += 256)
         job->b->k->matmul[w->element][w->transposed](&job->m, r, last - r < 256 ? last : r + 256,
-                                                     job->b->scratch + (size_t)worker * RWK_KERNEL_SCRATCH);
+                                                     job->b->scratch +
+                                                         (size_t)worker * RWK_KERNEL_SCRATCH);
 }
 static void product_all(void *arg)
 {
@@ -244,48 +248,65 @@ static void model_all(void *arg)
     struct model_job *job = arg;
     for (size_t i = 0; i < job->n_matrices; i++) {
         job->w.data = job->product.b->memory + i * job->matrix_bytes;
-        job->w.scales = (const char *)job->w.data + job->scales_at; /* read by quantised elements only */
+        job->w.scales =
+            (const char *)job->w.data + job->scales_at; /* read by quantised elements only */
         product_all(&job->product);
     }
 }
 
 static size_t data_bytes(enum rwk_element e, size_t rows, size_t cols)
 {
-    return rwk_is_quantized(e) ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_block_bytes(e)
-                               : rows * cols * element_bytes(e);
+    return rwk_is_quantized(e)
+               ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_block_bytes(e)
+               : rows * cols * element_bytes(e);
 }
 static size_t matrix_bytes(enum rwk_element e, size_t rows, size_t cols)
 {
     return data_bytes(e, rows, cols) +
-           (rwk_is_quantized(e) ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_scale_bytes() : 0);
+           (rwk_is_quantized(e)
+                ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_scale_bytes()
+                : 0);
 }
 
-static void bench_product(struct bench *b, enum rwk_element e, bool transposed, uint32_t rows, uint32_t cols, uint32_t n_tokens)
+static void bench_product(struct bench *b, enum rwk_element e, bool transposed, uint32_t rows,
+                          uint32_t cols, uint32_t n_tokens)
 {
     char name[64];
-    snprintf(name, sizeof name, "matmul %s%s [%u][%u] x %u", element_name(e), transposed ? "^T" : "", rows, cols, n_tokens);
+    snprintf(name, sizeof name, "matmul %s%s [%u][%u] x %u", element_name(e),
+             transposed ? "^T" : "", rows, cols, n_tokens);
     if (!strstr(name, b->filter))
         return;
     size_t x_stride = b->k->prepared_size[e](cols);
     unsigned char *x = aligned_alloc(64, n_tokens * x_stride);
-    float *y = aligned_alloc(64, (size_t)n_tokens * rows * sizeof *y), *row = calloc(cols, sizeof *row);
+    float *y = aligned_alloc(64, (size_t)n_tokens * rows * sizeof *y),
+          *row = calloc(cols, sizeof *row);
     struct context c = { .seed = 1 };
     random_floats(&c, row, cols, 1);
     for (uint32_t t = 0; t < n_tokens; t++)
         b->k->prepare[e](x + t * x_stride, row, cols);
-    struct model_job job = { .product = { b, { .x = x, .x_stride = x_stride, .y = y, .y_stride = rows, .n_tokens = n_tokens } },
-                             .w = { .element = e, .transposed = transposed, .rows = rows, .cols = cols,
+    struct model_job job = { .product = { b,
+                                          { .x = x,
+                                            .x_stride = x_stride,
+                                            .y = y,
+                                            .y_stride = rows,
+                                            .n_tokens = n_tokens } },
+                             .w = { .element = e,
+                                    .transposed = transposed,
+                                    .rows = rows,
+                                    .cols = cols,
                                     .stride = transposed ? rows : cols },
                              .matrix_bytes = matrix_bytes(e, rows, cols) };
     job.product.m.w = &job.w;
     job.scales_at = data_bytes(e, rows, cols);
     job.n_matrices = b->memory_size / job.matrix_bytes;
-    size_t enough = (size_t)(2e11 / (2.0 * rows * cols * n_tokens)) + 1; /* a fraction of a second's work */
+    size_t enough =
+        (size_t)(2e11 / (2.0 * rows * cols * n_tokens)) + 1; /* a fraction of a second's work */
     job.n_matrices = job.n_matrices < enough ? job.n_matrices : enough;
     double t = best_time(b, model_all, &job) / (double)job.n_matrices;
-    double gbs = (double)job.matrix_bytes / t * 1e-9, gflops = 2.0 * rows * cols * n_tokens / t * 1e-9;
-    printf("  %-36s %7.2f GB/s %3.0f %%   %7.1f GFLOP/s %3.0f %%\n", name, gbs, 100 * gbs / b->read_gbs, gflops,
-           100 * gflops / b->fma_gflops);
+    double gbs = (double)job.matrix_bytes / t * 1e-9,
+           gflops = 2.0 * rows * cols * n_tokens / t * 1e-9;
+    printf("  %-36s %7.2f GB/s %3.0f %%   %7.1f GFLOP/s %3.0f %%\n", name, gbs,
+           100 * gbs / b->read_gbs, gflops, 100 * gflops / b->fma_gflops);
     free(x);
     free(y);
     free(row);
@@ -308,14 +329,17 @@ static void attention_all(void *arg)
     }
 }
 
-static void bench_attention(struct bench *b, enum rwk_element e, uint32_t head_dim, uint32_t n, size_t n_pages)
+static void bench_attention(struct bench *b, enum rwk_element e, uint32_t head_dim, uint32_t n,
+                            size_t n_pages)
 {
     char name[64];
-    snprintf(name, sizeof name, "attention %s %u, %u queries, %zu pages", element_name(e), head_dim, n, n_pages);
+    snprintf(name, sizeof name, "attention %s %u, %u queries, %zu pages", element_name(e), head_dim,
+             n, n_pages);
     if (!strstr(name, b->filter) || b->executor.n_workers > 1)
         return;
     size_t stride = rwk_kv_value_stride(head_dim);
-    float *q = aligned_alloc(64, n * stride * 4), *out = aligned_alloc(64, n * stride * 4), max[64], sum[64];
+    float *q = aligned_alloc(64, n * stride * 4), *out = aligned_alloc(64, n * stride * 4), max[64],
+          sum[64];
     uint32_t first[64] = { 0 }, last[64];
     struct context c = { .seed = 1 };
     random_floats(&c, q, n * stride, 0.01f);
@@ -325,14 +349,26 @@ static void bench_attention(struct bench *b, enum rwk_element e, uint32_t head_d
         sum[i] = 1;
         last[i] = RWK_KEY_BLOCK;
     }
-    struct attention_job job = { b, { .q = q, .q_stride = stride, .element = e, .head_dim = head_dim, .v_stride = (uint32_t)stride,
-                                      .n_queries = n, .first = first, .last = last, .max = max, .sum = sum, .out = out },
-                                 rwk_kv_key_bytes(e, head_dim), rwk_kv_key_bytes(e, head_dim) + rwk_kv_value_bytes(e, head_dim),
+    struct attention_job job = { b,
+                                 { .q = q,
+                                   .q_stride = stride,
+                                   .element = e,
+                                   .head_dim = head_dim,
+                                   .v_stride = (uint32_t)stride,
+                                   .n_queries = n,
+                                   .first = first,
+                                   .last = last,
+                                   .max = max,
+                                   .sum = sum,
+                                   .out = out },
+                                 rwk_kv_key_bytes(e, head_dim),
+                                 rwk_kv_key_bytes(e, head_dim) + rwk_kv_value_bytes(e, head_dim),
                                  n_pages };
     double t = best_time(b, attention_all, &job) / (double)n_pages;
-    double gbs = (double)job.pair_bytes / t * 1e-9, gflops = 4.0 * RWK_KEY_BLOCK * head_dim * n / t * 1e-9;
-    printf("  %-36s %7.2f GB/s %3.0f %%   %7.1f GFLOP/s %3.0f %%\n", name, gbs, 100 * gbs / b->read_gbs, gflops,
-           100 * gflops / b->fma_gflops);
+    double gbs = (double)job.pair_bytes / t * 1e-9,
+           gflops = 4.0 * RWK_KEY_BLOCK * head_dim * n / t * 1e-9;
+    printf("  %-36s %7.2f GB/s %3.0f %%   %7.1f GFLOP/s %3.0f %%\n", name, gbs,
+           100 * gbs / b->read_gbs, gflops, 100 * gflops / b->fma_gflops);
     free(q);
     free(out);
 }
@@ -363,13 +399,16 @@ static void row_all(void *arg)
 }
 static void bench_rows(struct bench *b)
 {
-    static const char *const names[] = { "silu", "relu", "gelu_erf", "gelu_tanh", "quick_gelu", "relu2", "rms_norm", "layer_norm", "log_sum" };
+    static const char *const names[] = { "silu",      "relu",       "gelu_erf",
+                                         "gelu_tanh", "quick_gelu", "relu2",
+                                         "rms_norm",  "layer_norm", "log_sum" };
     struct context c = { .seed = 1 };
     struct row_job job = { b, aligned_alloc(64, 16384), aligned_alloc(64, 16384), 4096, 0 };
     random_floats(&c, job.x, job.n, 2);
     for (; job.which < COUNT(names); job.which++)
         if (b->executor.n_workers == 1 && strstr(names[job.which], b->filter))
-            printf("  %-36s %7.2f ns/element\n", names[job.which], best_time(b, row_all, &job) / 100 / job.n * 1e9);
+            printf("  %-36s %7.2f ns/element\n", names[job.which],
+                   best_time(b, row_all, &job) / 100 / job.n * 1e9);
     free(job.x);
     free(job.y);
 }
@@ -387,8 +426,10 @@ static void empty_runs(void *arg)
 
 static void bench_table(struct bench *b)
 {
-    static const struct { uint32_t rows, cols; } shapes[] = { { 576, 576 }, { 1536, 576 }, { 576, 1536 }, { 4096, 4096 }, { 14336, 4096 },
-                                                              { 4096, 14336 } };
+    static const struct {
+        uint32_t rows, cols;
+    } shapes[] = { { 576, 576 },   { 1536, 576 },   { 576, 1536 },
+                   { 4096, 4096 }, { 14336, 4096 }, { 4096, 14336 } };
     static const uint32_t tokens[] = { 1, 2, 4, 8, 16, 64, 512 };
     measure_limits(b);
     if (b->executor.n_workers > 1 && strstr("empty run", b->filter))
@@ -413,7 +454,8 @@ static void bench_table(struct bench *b)
 
 int bench(const char *filter)
 {
-    static const enum rwk_cpu levels[] = { RWK_CPU_SCALAR, RWK_CPU_AVX2, RWK_CPU_AVX512, RWK_CPU_NEON };
+    static const enum rwk_cpu levels[] = { RWK_CPU_SCALAR, RWK_CPU_AVX2, RWK_CPU_AVX512,
+                                           RWK_CPU_NEON };
     uint32_t threads = rwk_default_threads();
     struct bench b = { .filter = filter, .memory_size = (size_t)1 << 30 };
     struct rwk_pool *pool = NULL;
@@ -422,16 +464,16 @@ int bench(const char *filter)
     b.memory = aligned_alloc(65536, b.memory_size);
     b.scratch = aligned_alloc(64, (size_t)threads * RWK_KERNEL_SCRATCH);
     for (size_t i = 0; i < b.memory_size; i += 4) /* small numbers in every element type */
-        memcpy(b.memory + i, &(uint32_t){ 0x2c002c00u }, 4);
+        memcpy(b.memory + i, &(uint32_t) { 0x2c002c00u }, 4);
     const char *only = getenv("CHECKKERNELS_CPU");
     for (size_t i = 0; i < COUNT(levels); i++) {
         b.k = rwk_kernels_get(levels[i]);
         if (!b.k || (only && strcmp(only, b.k->name) != 0))
             continue;
         b.machine = machine_for(b.k->name);
-        b.executor = (struct rwk_executor){ .n_workers = 1 };
+        b.executor = (struct rwk_executor) { .n_workers = 1 };
         bench_table(&b);
-        b.executor = (struct rwk_executor){ .pool = pool, .n_workers = threads };
+        b.executor = (struct rwk_executor) { .pool = pool, .n_workers = threads };
         if (threads > 1)
             bench_table(&b);
     }

@@ -19,7 +19,10 @@ uint64_t random_bits(struct context *c)
     return z ^ z >> 31;
 }
 
-uint32_t random_below(struct context *c, uint32_t n) { return (uint32_t)(random_bits(c) % n); }
+uint32_t random_below(struct context *c, uint32_t n)
+{
+    return (uint32_t)(random_bits(c) % n);
+}
 
 float random_float(struct context *c, float scale)
 {
@@ -65,7 +68,10 @@ bool buffer_intact(const struct buffer *b)
     return true;
 }
 
-void buffer_close(struct buffer *b) { munmap(b->map, b->map_size); }
+void buffer_close(struct buffer *b)
+{
+    munmap(b->map, b->map_size);
+}
 
 bool claim(struct context *c, bool holds, const char *format, ...)
 {
@@ -94,8 +100,11 @@ double ulps(float y, double x)
 const char *element_name(enum rwk_element e)
 {
     static const char *const names[RWK_N_ELEMENTS] = {
-        [RWK_ELEMENT_F32] = "f32", [RWK_ELEMENT_F16] = "f16", [RWK_ELEMENT_BF16] = "bf16", [RWK_ELEMENT_Q8] = "q8",
-        [RWK_ELEMENT_Q4] = "q4", [RWK_ELEMENT_Q8_WIDE] = "q8-wide", [RWK_ELEMENT_Q4_WIDE] = "q4-wide" };
+        [RWK_ELEMENT_F32] = "f32",        [RWK_ELEMENT_F16] = "f16",
+        [RWK_ELEMENT_BF16] = "bf16",      [RWK_ELEMENT_Q8] = "q8",
+        [RWK_ELEMENT_Q4] = "q4",          [RWK_ELEMENT_Q8_WIDE] = "q8-wide",
+        [RWK_ELEMENT_Q4_WIDE] = "q4-wide"
+    };
     return names[e];
 }
 
@@ -105,16 +114,21 @@ double element_value(enum rwk_element e, const void *src, size_t i)
     float f;
     uint16_t h;
     memcpy(e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, p, element_bytes(e));
-    return e == RWK_ELEMENT_F32 ? (double)f : (double)(e == RWK_ELEMENT_F16 ? rwk_f16_to_float(h) : rwk_bf16_to_float(h));
+    return e == RWK_ELEMENT_F32
+               ? (double)f
+               : (double)(e == RWK_ELEMENT_F16 ? rwk_f16_to_float(h) : rwk_bf16_to_float(h));
 }
 
 double kv_value_q8(const void *page, bool value, uint32_t head_dim, uint32_t j, uint32_t d)
 {
-    size_t stride = rwk_kv_value_stride(head_dim), blocks = rwk_kv_blocks(head_dim), block = d / RWK_KV_BLOCK;
+    size_t stride = rwk_kv_value_stride(head_dim), blocks = rwk_kv_blocks(head_dim),
+           block = d / RWK_KV_BLOCK;
     const int8_t *q = page;
     float scale;
-    memcpy(&scale, q + RWK_KEY_BLOCK * (value ? stride : head_dim) +
-           sizeof scale * (value ? j * blocks + block : block * RWK_KEY_BLOCK + j), sizeof scale);
+    memcpy(&scale,
+           q + RWK_KEY_BLOCK * (value ? stride : head_dim) +
+               sizeof scale * (value ? j * blocks + block : block * RWK_KEY_BLOCK + j),
+           sizeof scale);
     return (double)scale * q[value ? j * stride + d : (size_t)d * RWK_KEY_BLOCK + j];
 }
 
@@ -123,7 +137,8 @@ void random_elements(struct context *c, enum rwk_element e, void *dst, double *r
     for (size_t i = 0; i < n; i++) {
         float f = random_float(c, 1);
         uint16_t h = e == RWK_ELEMENT_F16 ? rwk_float_to_f16(f) : rwk_float_to_bf16(f);
-        memcpy((unsigned char *)dst + i * element_bytes(e), e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, element_bytes(e));
+        memcpy((unsigned char *)dst + i * element_bytes(e),
+               e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, element_bytes(e));
         if (ret)
             ret[i] = element_value(e, dst, i);
     }

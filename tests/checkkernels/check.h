@@ -1,7 +1,7 @@
 /* The harness of checkkernels: random numbers, guarded buffers, verdicts.
  *
- * A guarded buffer ends where the readable memory ends, as closely as its alignment allows, so that a read or write past it
- * faults; what lies between, and before it, is filled with canaries. */
+ * A guarded buffer ends where the readable memory ends, as closely as its alignment allows, so that
+ * a read or write past it faults; what lies between, and before it, is filled with canaries. */
 #ifndef CHECKKERNELS_CHECK_H
 #define CHECKKERNELS_CHECK_H
 
@@ -27,11 +27,12 @@ uint32_t random_below(struct context *c, uint32_t n);
 float random_float(struct context *c, float scale); /* normal-like, symmetric */
 void random_floats(struct context *c, float *x, size_t n, float scale);
 
-/* False: reads past a buffer do not fault. For emulators that read what an instruction masks out (QEMU 7 does). */
+/* False: reads past a buffer do not fault. For emulators that read what an instruction masks out
+ * (QEMU 7 does). */
 extern bool guard_pages;
 
 struct buffer {
-    unsigned char *p;  /* the bytes given out */
+    unsigned char *p; /* the bytes given out */
     size_t size;
     unsigned char *map;
     size_t map_size;
@@ -39,17 +40,24 @@ struct buffer {
 /* `size` bytes at an address that is `offset` beyond a multiple of `align`. */
 struct buffer buffer_open(size_t size, size_t align, size_t offset);
 /* Buffers of ours are aligned; weights need not be. */
-static inline struct buffer buffer_aligned(size_t size) { return buffer_open(size, 64, 0); }
+static inline struct buffer buffer_aligned(size_t size)
+{
+    return buffer_open(size, 64, 0);
+}
 bool buffer_intact(const struct buffer *b);
 void buffer_close(struct buffer *b);
 
 /* Records a claim; a false one is printed with its description. Returns `holds`. */
-bool claim(struct context *c, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool claim(struct context *c, bool holds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Distance of y from x in units in the last place of the float nearest to x. */
 double ulps(float y, double x);
 
-static inline size_t element_bytes(enum rwk_element e) { return e == RWK_ELEMENT_F32 ? 4 : 2; }
+static inline size_t element_bytes(enum rwk_element e)
+{
+    return e == RWK_ELEMENT_F32 ? 4 : 2;
+}
 const char *element_name(enum rwk_element e);
 /* n random elements of a stored type at dst; the numbers they stand for to `ret`, if not NULL. */
 void random_elements(struct context *c, enum rwk_element e, void *dst, double *ret, size_t n);

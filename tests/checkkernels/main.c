@@ -1,21 +1,26 @@
-/* checkkernels: judges every function of every kernel table that this machine offers, lowest level first, against arithmetic in
- * double, and its outputs against each other where the contract demands the same bits.
+/* checkkernels: judges every function of every kernel table that this machine offers, lowest level
+ * first, against arithmetic in double, and its outputs against each other where the contract
+ * demands the same bits.
  *
- *   checkkernels [--seed N] [--cpu NAME] [--unguarded]    verdicts; exit status 1 if any claim is false
- *   checkkernels --bench [FILTER]                         GB/s and GFLOP/s beside what the machine reads and multiplies at most */
+ *   checkkernels [--seed N] [--cpu NAME] [--unguarded]    verdicts; exit status 1 if any claim is
+ * false checkkernels --bench [FILTER]                         GB/s and GFLOP/s beside what the
+ * machine reads and multiplies at most */
 #include "check.h"
 
 static const struct {
     enum rwk_cpu level;
     const char *name;
-} levels[] = { { RWK_CPU_SCALAR, "scalar" }, { RWK_CPU_AVX2, "avx2" }, { RWK_CPU_AVX512, "avx512" }, { RWK_CPU_NEON, "neon" } };
+} levels[] = { { RWK_CPU_SCALAR, "scalar" },
+               { RWK_CPU_AVX2, "avx2" },
+               { RWK_CPU_AVX512, "avx512" },
+               { RWK_CPU_NEON, "neon" } };
 
 static const struct {
     const char *name;
     void (*run)(struct context *c);
 } checks[] = {
-    { "convert", check_convert }, { "math", check_math }, { "rows", check_rows }, { "matmul", check_matmul },
-    { "attention", check_attention },
+    { "convert", check_convert }, { "math", check_math },           { "rows", check_rows },
+    { "matmul", check_matmul },   { "attention", check_attention },
 };
 
 static unsigned check_level(const struct rwk_kernels *k, uint64_t seed)
@@ -46,7 +51,9 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc)
             only = argv[++i];
         else
-            return fprintf(stderr, "usage: checkkernels [--seed N] [--cpu NAME] [--unguarded] | --bench [FILTER]\n"), 2;
+            return fprintf(stderr, "usage: checkkernels [--seed N] [--cpu NAME] [--unguarded] | "
+                                   "--bench [FILTER]\n"),
+                   2;
     }
     printf("seed %llu\n", (unsigned long long)seed);
     const struct rwk_kernels *best = NULL;

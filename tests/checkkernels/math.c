@@ -1,16 +1,38 @@
-/* Activations, tanh and exp through what uses them, and angles, against the C library in double. Bounds in ulps are mathfn.h's,
- * plus those of the few operations around them. */
+/* Activations, tanh and exp through what uses them, and angles, against the C library in double.
+ * Bounds in ulps are mathfn.h's, plus those of the few operations around them. */
 #include "check.h"
 
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double silu(double x) { return x * sigmoid(x); }
-static double relu(double x) { return x > 0 ? x : 0; }
-static double gelu_erf(double x) { return x / 2 * erfc(-x * M_SQRT1_2); }
-static double gelu_tanh(double x) { return x * sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)); }
-static double quick_gelu(double x) { return x * sigmoid((double)1.702f * x); }
-static double relu2(double x) { return relu(x) * relu(x); }
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+static double gelu_erf(double x)
+{
+    return x / 2 * erfc(-x * M_SQRT1_2);
+}
+static double gelu_tanh(double x)
+{
+    return x * sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+static double quick_gelu(double x)
+{
+    return x * sigmoid((double)1.702f * x);
+}
+static double relu2(double x)
+{
+    return relu(x) * relu(x);
+}
 
-/* Left of `tail` the argument of exp is rounded to float32 before it is used: there the bound grows with it. */
+/* Left of `tail` the argument of exp is rounded to float32 before it is used: there the bound grows
+ * with it. */
 static const struct {
     enum rwk_activation act;
     const char *name;
@@ -54,11 +76,15 @@ static void check_activation(struct context *c, size_t row)
             at = (double)x[i];
         }
     }
-    claim(c, worst <= 0, "%s(%g) is off by %.2f ulp beyond its bound", activations[row].name, at, worst);
+    claim(c, worst <= 0, "%s(%g) is off by %.2f ulp beyond its bound", activations[row].name, at,
+          worst);
     float special[] = { NAN, INFINITY, 0, 100, -100, 1e30f };
     c->k->activate[activations[row].act](special, special, 6);
-    claim(c, isnan(special[0]) && isinf(special[1]) && special[2] == 0 && special[3] == (float)activations[row].f(100) &&
-          fabsf(special[4]) < 1e-30f && special[5] == (float)activations[row].f(1e30), "%s of special numbers", activations[row].name);
+    claim(c,
+          isnan(special[0]) && isinf(special[1]) && special[2] == 0 &&
+              special[3] == (float)activations[row].f(100) && fabsf(special[4]) < 1e-30f &&
+              special[5] == (float)activations[row].f(1e30),
+          "%s of special numbers", activations[row].name);
     claim(c, buffer_intact(&by), "%s stays inside", activations[row].name);
     buffer_close(&bx);
     buffer_close(&by);
@@ -78,7 +104,8 @@ static void check_tanh(struct context *c)
     memcpy(y, x, sizeof y);
     c->k->softcap(y, 30, N);
     for (int i = 0; i < N; i++)
-        claim(c, ulps(y[i], 30 * tanh((double)x[i] / 30)) <= 5, "softcap(%g, 30) = %g", (double)x[i], (double)y[i]);
+        claim(c, ulps(y[i], 30 * tanh((double)x[i] / 30)) <= 5, "softcap(%g, 30) = %g",
+              (double)x[i], (double)y[i]);
 }
 
 static void check_exp(struct context *c)
@@ -88,7 +115,8 @@ static void check_exp(struct context *c)
         float x[2] = { 0, -87.0f * (float)i / N }, max;
         double sum;
         c->k->log_sum(x, 2, &max, &sum);
-        worst = fmax(worst, ulps((float)(sum - 1), exp((double)x[1])) - 1 / exp((double)x[1]) * 0x1p-29);
+        worst = fmax(worst,
+                     ulps((float)(sum - 1), exp((double)x[1])) - 1 / exp((double)x[1]) * 0x1p-29);
     }
     claim(c, worst <= 1.5, "exp is off by %.2f ulp", worst);
 }
@@ -97,7 +125,8 @@ static void check_angles(struct context *c)
 {
     enum { PAIRS = 37 };
     float inv_freq[PAIRS], cosine[PAIRS], sine[PAIRS];
-    static const float positions[] = { 0, 1, 2, 3, 17, 511, 4096, 32767, 131071, 1000003, 16777216, 4e9f };
+    static const float positions[] = { 0,    1,     2,      3,       17,       511,
+                                       4096, 32767, 131071, 1000003, 16777216, 4e9f };
     for (int i = 0; i < PAIRS; i++)
         inv_freq[i] = (float)pow(10000, -2.0 * i / 74);
     double worst = 0;

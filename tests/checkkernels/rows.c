@@ -1,4 +1,5 @@
-/* Norms and element-wise operations on rows of every length, in place and not, at every alignment a float can have. */
+/* Norms and element-wise operations on rows of every length, in place and not, at every alignment a
+ * float can have. */
 #include "check.h"
 
 static bool near(float y, double right, double roundoffs, double scale)
@@ -13,7 +14,8 @@ struct row {
 
 static struct row row_open(struct context *c, uint32_t n)
 {
-    struct row r = { buffer_open(n * 4, 4, 0), buffer_open(n * 4, 4, 0), buffer_open(n * 4, 4, 0), buffer_open(n * 4, 4, 0), n };
+    struct row r = { buffer_open(n * 4, 4, 0), buffer_open(n * 4, 4, 0), buffer_open(n * 4, 4, 0),
+                     buffer_open(n * 4, 4, 0), n };
     random_floats(c, (float *)r.x.p, n, 1);
     random_floats(c, (float *)r.w.p, n, 1);
     random_floats(c, (float *)r.b.p, n, 1);
@@ -22,7 +24,10 @@ static struct row row_open(struct context *c, uint32_t n)
 
 static void row_close(struct context *c, struct row *r)
 {
-    claim(c, buffer_intact(&r->x) && buffer_intact(&r->y) && buffer_intact(&r->w) && buffer_intact(&r->b), "rows of %u stay inside", r->n);
+    claim(c,
+          buffer_intact(&r->x) && buffer_intact(&r->y) && buffer_intact(&r->w) &&
+              buffer_intact(&r->b),
+          "rows of %u stay inside", r->n);
     buffer_close(&r->x);
     buffer_close(&r->y);
     buffer_close(&r->w);
@@ -51,9 +56,13 @@ static void check_norms(struct context *c, uint32_t n)
         }
         c->k->layer_norm(y, x, with ? w : NULL, with ? b : NULL, n, eps);
         for (uint32_t i = 0; i < n; i++) {
-            double scale = with ? fabs((double)w[i]) : 1, right = ((double)x[i] - mean) / deviation * (with ? (double)w[i] : 1);
+            double scale = with ? fabs((double)w[i]) : 1,
+                   right = ((double)x[i] - mean) / deviation * (with ? (double)w[i] : 1);
             double shift = with ? (double)b[i] : 0;
-            claim(c, near(y[i], right + shift, 4, fabs(right) + fabs(shift) + fabs(mean) / deviation * scale), "layer_norm of %u", n);
+            claim(c,
+                  near(y[i], right + shift, 4,
+                       fabs(right) + fabs(shift) + fabs(mean) / deviation * scale),
+                  "layer_norm of %u", n);
         }
     }
     float *copy = malloc((n + 1) * sizeof *copy);
@@ -75,7 +84,8 @@ static void check_offset(struct context *c)
         variance += ((double)x[i] - mean) * ((double)x[i] - mean) / 100;
     c->k->layer_norm(y, x, NULL, NULL, 100, 0);
     for (int i = 0; i < 100; i++) /* the mean itself is a float32 */
-        claim(c, near(y[i], ((double)x[i] - mean) / sqrt(variance), 2, 4096 / sqrt(variance)), "layer_norm of a far mean");
+        claim(c, near(y[i], ((double)x[i] - mean) / sqrt(variance), 2, 4096 / sqrt(variance)),
+              "layer_norm of a far mean");
 }
 
 static void check_elementwise(struct context *c, uint32_t n)
@@ -92,7 +102,8 @@ static void check_elementwise(struct context *c, uint32_t n)
     memcpy(y, w, n * sizeof *y);
     c->k->add_scaled(y, x, s, n);
     for (uint32_t i = 0; i < n; i++)
-        right = right && near(y[i], (double)w[i] + (double)s * (double)x[i], 2, fabs((double)w[i]) + fabs((double)(s * x[i])));
+        right = right && near(y[i], (double)w[i] + (double)s * (double)x[i], 2,
+                              fabs((double)w[i]) + fabs((double)(s * x[i])));
     memcpy(y, w, n * sizeof *y);
     c->k->scale(y, s, n);
     for (uint32_t i = 0; i < n; i++)
@@ -124,8 +135,10 @@ static void check_rotations(struct context *c, uint32_t n_pairs)
         for (uint32_t m = 0; m < n_pairs; m++) {
             uint32_t i = half ? m : 2 * m, j = half ? m + n_pairs : 2 * m + 1;
             double a = (double)x[i], b = (double)x[j], co = (double)cosine[m], si = (double)sine[m];
-            claim(c, near(y[i], a * co - b * si, 3, fabs(a * co) + fabs(b * si)) &&
-                  near(y[j], b * co + a * si, 3, fabs(b * co) + fabs(a * si)), "rotate %s of %u", half ? "half" : "pair", n_pairs);
+            claim(c,
+                  near(y[i], a * co - b * si, 3, fabs(a * co) + fabs(b * si)) &&
+                      near(y[j], b * co + a * si, 3, fabs(b * co) + fabs(a * si)),
+                  "rotate %s of %u", half ? "half" : "pair", n_pairs);
         }
     }
     row_close(c, &r);
@@ -143,7 +156,8 @@ static void check_log_sum(struct context *c, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         right += exp((double)x[i] - (double)right_max);
     c->k->log_sum(x, n, &max, &sum);
-    claim(c, n == 0 || (max == right_max && fabs(sum - right) <= 8 * ROUNDOFF * right), "log_sum of %u: %g, not %g", n, sum, right);
+    claim(c, n == 0 || (max == right_max && fabs(sum - right) <= 8 * ROUNDOFF * right),
+          "log_sum of %u: %g, not %g", n, sum, right);
     if (n > 0) {
         x[n / 2] = NAN;
         c->k->log_sum(x, n, &max, &sum);

@@ -1,6 +1,6 @@
 /* Any bytes as the saved state of a session. The first byte says which of the checks that would
- * stop nearly everything are made to hold: 1 the header's checksum, 2 the checksum at the end, 4 the
- * fingerprint. What loads is continued and saved again. */
+ * stop nearly everything are made to hold: 1 the header's checksum, 2 the checksum at the end, 4
+ * the fingerprint. What loads is continued and saved again. */
 #include <stdlib.h>
 #include <string.h>
 #include <ropewalk/ropewalk.h>
@@ -11,7 +11,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Offsets of the format (runtime/state.c). */
-enum { FINGERPRINT = 16, N_GROUPS = 60, GROUPS = 64, GROUP_SIZE = 16, MAX_GROUPS = 8, CONTEXT = 70 };
+enum {
+    FINGERPRINT = 16,
+    N_GROUPS = 60,
+    GROUPS = 64,
+    GROUP_SIZE = 16,
+    MAX_GROUPS = 8,
+    CONTEXT = 70
+};
 
 struct bytes {
     uint8_t *data;
@@ -24,6 +31,8 @@ static uint64_t fingerprint;
 static int put(void *user_data, const void *data, size_t size)
 {
     struct bytes *b = user_data;
+    if (size == 0)
+        return 0;
     if (b->capacity - b->size < size) {
         b->capacity = 2 * (b->size + size);
         b->data = realloc(b->data, b->capacity);
@@ -38,7 +47,8 @@ static int get(void *user_data, void *buffer, size_t size, size_t *ret_size)
 {
     struct bytes *b = user_data;
     *ret_size = size < b->size - b->at ? size : b->size - b->at;
-    memcpy(buffer, b->data + b->at, *ret_size);
+    if (*ret_size > 0)
+        memcpy(buffer, b->data + b->at, *ret_size);
     b->at += *ret_size;
     return 0;
 }
@@ -51,7 +61,10 @@ static struct rwk_session_options session_options(void)
     return options;
 }
 
-static void clean_up(void) { rwk_model_close(&model); }
+static void clean_up(void)
+{
+    rwk_model_close(&model);
+}
 
 /* Opens the model; its fingerprint is what a session of it saves. */
 static void prepare(void)

@@ -319,7 +319,7 @@ enum rwk_dtype {
 RWK_API const char *rwk_dtype_name(enum rwk_dtype dtype);
 
 enum rwk_load_mode {
-    RWK_LOAD_MAP = 0,     /* map the files, which must not be written to; pages are read when used */
+    RWK_LOAD_MAP = 0,     /* map the files, which must not be written to; read when first used */
     RWK_LOAD_READ = 1,    /* copy them into memory: nothing done to them later can hurt */
     RWK_LOAD_MAP_LOCK = 2 /* map and lock in memory; fails if the system refuses */
 };
@@ -563,8 +563,8 @@ enum rwk_kv_type {
 enum rwk_activations {
     RWK_ACTIVATIONS_AUTO = 0, /* integers where weights are quantised, float32 elsewhere */
     RWK_ACTIVATIONS_F32 = 1,  /* float32 everywhere: exact, and slow beside quantised weights */
-    RWK_ACTIVATIONS_INT8 = 2  /* integers, of 8 bits beside Q4 and of 12 beside Q8; UNSUPPORTED where
-                               * no weights are quantised */
+    RWK_ACTIVATIONS_INT8 = 2  /* integers, of 8 bits beside Q4, of 12 beside Q8; UNSUPPORTED where no
+                               * weights are quantised */
 };
 
 struct rwk_session_options {
@@ -627,8 +627,9 @@ enum rwk_eval_flags {
 /* Appends tokens[0..n) to the sequence and evaluates them. Logits of the last one (of all, with the
  * flag, for which memory is allocated when it has not been before) can be had until the next call.
  * On failure (RANGE: an id not below vocab_size; CONTEXT_FULL; NOMEM; IO: a mapped file of the
- * model's was cut) the session stands where it did before the call. After CANCELLED the whole tokens done so far stay, their number is in
- * *ret_done (which may be NULL), and there are no logits until the next call. */
+ * model's was cut) the session stands where it did before the call. After CANCELLED the whole
+ * tokens done so far stay, their number is in *ret_done (which may be NULL), and there are no
+ * logits until the next call. */
 RWK_API enum rwk_status rwk_session_eval(struct rwk_session *session, const uint32_t *tokens,
                                          size_t n, uint32_t flags, size_t *ret_done,
                                          struct rwk_error *error);
