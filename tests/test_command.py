@@ -666,11 +666,43 @@ class Bench(Case):
         for key in ('load_ms', 'prefill_tokens_per_s', 'decode_tokens_per_s', 'decode_gb_per_s',
                     'prefill_gflop_per_s', 'memory_read_gb_per_s'):
             self.assertGreater(r[key], 0, key)
-        self.assertEqual((r['prompt_tokens'], r['decode_tokens'], r['threads']), (32, 4, 1))
+        self.assertEqual((r['prompt_tokens'], r['decode_tokens'], r['depth'], r['threads']), (32, 4, 1, 1))
+
+    def test_decoding_after_a_long_context(self):
+        r = json.loads(self.done('bench', MODEL, '-p', 8, '-n', 4, '--depth', 100, '--repeat', 2, '--json'))
+        self.assertEqual(r['depth'], 100)
+        self.assertGreater(r['decode_tokens_per_s'], 0)
 
     def test_a_prompt_beyond_a_learned_table_is_refused(self):
         path = make_gpt2(os.path.join(self.tmp, 'learned'), [0.0, 1.0])
         self.fails('bench', path, '-p', 33, '-n', 1, names=[33, 32])
+
+
+class Quantize(Case):
+    def test_a_quantised_directory_runs_like_any_other(self):
+        for kind in ('q8', 'q4'):
+            path = os.path.join(self.tmp, 'as-' + kind)
+            self.assertEqual(self.done('quantize', '--type', kind, MODEL, path), '')
+            words = ('generate', PROMPT, '-n', 24, '--greedy', '--ignore-eos')
+            at_load = self.done(words[0], MODEL, *words[1:], '--weights', kind, '-t', 1)
+            self.assertEqual(self.done(words[0], path, *words[1:], '-t', 2), at_load)
+            self.assertLess(os.path.getsize(os.path.join(path, 'model.safetensors')),
+                            os.path.getsize(os.path.join(MODEL, 'model.safetensors')))
+            config = json.load(open(os.path.join(path, 'config.json')))
+            self.assertEqual(config.pop('quantization_config'),
+                             {'quant_method': 'ropewalk', 'bits': int(kind[1]), 'block_size': 32})
+            self.assertEqual(config, json.load(open(os.path.join(MODEL, 'config.json'))))
+            self.fails('quantize', '--type', kind, MODEL, path, names=[path]) # it is there already
+            self.fails('quantize', '--type', kind, path, path + '-again', names=[path])
+
+    def test_what_cannot_be_had(self):
+        path = os.path.join(self.tmp, 'nothing')
+        self.misused('quantize', MODEL, path)
+        self.misused('quantize', '--type', 'q5', MODEL, path)
+        self.fails('quantize', '--type', 'q8', os.path.join(self.tmp, 'no-model'), path, names=['no-model'])
+        self.fails('quantize', '--type', 'q8', MODEL, os.path.join(path, 'deeper'), names=['deeper'])
+        self.assertFalse(os.path.exists(path))
+        self.fails('generate', MODEL, PROMPT, '-n', 1, '--activations', 'int8', names=['activations'])
 
 
 class Hello(Case):
