@@ -696,8 +696,9 @@ RWK_API void rwk_session_cancel(struct rwk_session *session);
 
 /* Natural-log probability of each of tokens[1..n) given those before it, evaluated from the
  * session's present position: ret_logprobs[i] belongs to tokens[i + 1], n - 1 in all. Appends all n
- * tokens and leaves the last one's logits. Errors as rwk_session_eval's, and NUMERIC (nothing has
- * changed) when a log-probability is not finite. */
+ * tokens and leaves the last one's logits. Errors as rwk_session_eval's, and NUMERIC (the session
+ * has not changed) when a log-probability is not finite; what stands in ret_logprobs then is
+ * undefined. */
 RWK_API enum rwk_status rwk_session_score(struct rwk_session *session, const uint32_t *tokens,
                                           size_t n, double *ret_logprobs, struct rwk_error *error);
 /* The same with ranks, and with the top_k likeliest tokens in each place: ret_scores [n - 1] as
