@@ -218,6 +218,51 @@ START_TEST(what_cannot_be_had_is_refused)
 }
 END_TEST
 
+/* Replaces the first `from` of a file by `to`, which is as long. */
+static void patch(const char *name, const char *from, const char *to)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", output_path(), name);
+    FILE *file = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(file);
+    static char text[1 << 16];
+    size_t size = fread(text, 1, sizeof text, file);
+    char *at = memmem(text, size, from, strlen(from));
+    ck_assert_msg(at != NULL, "%s has no %s", name, from);
+    memcpy(at, to, strlen(to));
+    rewind(file);
+    ck_assert_uint_eq(fwrite(text, 1, size, file), size);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static const struct {
+    const char *file, *from, *to;
+    enum rwk_status status;
+} spoils[] = {
+    { "config.json", "\"bits\": 8", "\"bits\": 4", RWK_STATUS_MISMATCH }, /* the shape says */
+    { "config.json", "\"bits\": 8", "\"bits\": 7", RWK_STATUS_FORMAT },
+    { "config.json", "\"ropewalk\"", "\"ropewolk\"", RWK_STATUS_UNSUPPORTED },
+    { "config.json", "quantization_config", "quantisation_config", RWK_STATUS_MISMATCH },
+    { "model.safetensors", ".scales", ".scalex", RWK_STATUS_MISMATCH },
+    { "model.safetensors", "\"F16\"", "\"I16\"", RWK_STATUS_MISMATCH },
+    { "model.safetensors", "\"U8\"", "\"I8\"", RWK_STATUS_MISMATCH },
+};
+
+START_TEST(spoiled_directories_are_refused)
+{
+    struct rwk_model *model = NULL;
+    scratch_open();
+    ck_assert_int_eq(quantize(checkpoint_path("gpt2"), RWK_WEIGHTS_Q8), RWK_STATUS_OK);
+    patch(spoils[_i].file, spoils[_i].from, spoils[_i].to);
+    enum rwk_status status = rwk_model_open(&model, output_path(), NULL, &failure);
+    ck_assert_msg(status == spoils[_i].status, "%s: %s: %s", spoils[_i].to, rwk_status_name(status),
+                  status ? failure.message : "opened");
+    ck_assert_ptr_null(model);
+    remove_output();
+    scratch_close();
+}
+END_TEST
+
 static int stop_at_once(void *data, uint64_t done, uint64_t total)
 {
     int *calls = data;
@@ -292,6 +337,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_quantised_directory_gives_the_same_bits, 0, n);
     tcase_add_loop_test(tcase, quantised_cache, 0, n);
     tcase_add_test(tcase, what_cannot_be_had_is_refused);
+    tcase_add_loop_test(tcase, spoiled_directories_are_refused, 0,
+                        sizeof spoils / sizeof *spoils);
     tcase_add_test(tcase, quantising_can_be_cancelled);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
