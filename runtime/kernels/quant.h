@@ -80,17 +80,15 @@ QUANT_PREPARE(q4, x8)
 
 /* ---- the tile ---- */
 
-struct quant_tile {
-    const unsigned char
-        *data[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
-    const unsigned char
-        *scales[RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS];
-    const unsigned char *x[RWK_QUANT_TOKENS]; /* rows of struct quant_x16 (Q8) or quant_x8 (Q4) */
+enum {
+    QUANT_MOST_GROUPS =
+        RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1 : RWK_QUANT_GROUPS,
+    QUANT_ROW_VECTORS = QUANT_VECTORS * QUANT_MOST_GROUPS
 };
 
-enum {
-    QUANT_ROW_VECTORS = QUANT_VECTORS * (RWK_QUANT_GROUPS_1 > RWK_QUANT_GROUPS ? RWK_QUANT_GROUPS_1
-                                                                               : RWK_QUANT_GROUPS)
+struct quant_tile {
+    const unsigned char *data[QUANT_MOST_GROUPS], *scales[QUANT_MOST_GROUPS];
+    const unsigned char *x[RWK_QUANT_TOKENS]; /* rows of struct quant_x16 (Q8) or quant_x8 (Q4) */
 };
 
 /* Vector v of the rows of a tile, at byte `at` of its block. */
