@@ -26,8 +26,9 @@ struct rwk_stream {
     bool stopped;
 };
 
-/* Ids kept as context, at least and at most, and how many may wait. */
-enum { CONTEXT = 8, MOST_CONTEXT = 24, LONG_WINDOW = 256 };
+/* Ids kept as context, at least and at most, and how many may wait. A run of byte tokens is text or
+ * replacement characters as a whole, so it waits for its end: a thousand characters of four. */
+enum { CONTEXT = 8, MOST_CONTEXT = 24, LONG_WINDOW = 4096 };
 
 enum rwk_status rwk_stream_create(struct rwk_stream **ret_stream, struct rwk_tokenizer *tokenizer,
                                   uint32_t decode_flags, struct rwk_error *error)
