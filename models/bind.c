@@ -198,7 +198,7 @@ static void take_lower_half(struct rwk_matrix *m)
         m->data = (const char *)m->data + blocks * rwk_quant_block_bytes(m->element);
         m->scales = (const char *)m->scales + blocks * rwk_quant_scale_bytes();
     } else {
-        const size_t size = m->element == RWK_ELEMENT_F32 ? 4 : 2;
+        const size_t size = rwk_element_bytes(m->element);
         m->data = (const char *)m->data + m->rows / 2 * (m->transposed ? 1 : m->stride) * size;
     }
     m->rows /= 2;

@@ -40,7 +40,7 @@ static void widen_group(const struct quantize_job *job, size_t row, float *to)
         return;
     }
     /* Stored by columns: of each, the numbers of these rows. */
-    const size_t size = w->element == RWK_ELEMENT_F32 ? 4 : 2;
+    const size_t size = rwk_element_bytes(w->element);
     for (size_t k = 0; k < w->cols; k++) {
         float column[RWK_QUANT_ROWS];
         job->q->kernels->widen[w->element](column,
@@ -90,7 +90,7 @@ enum rwk_status rwk_quantize_matrix(struct rwk_quantizer *q, struct rwk_matrix *
     enum rwk_status status = RWK_STATUS_OK;
     const uint32_t groups = (uint32_t)rwk_quant_groups(to.rows);
     const uint64_t bytes =
-        (uint64_t)matrix->rows * matrix->cols * (matrix->element == RWK_ELEMENT_F32 ? 4 : 2);
+        (uint64_t)matrix->rows * matrix->cols * rwk_element_bytes(matrix->element);
     for (; job.first < groups && !status; job.first += GROUPS_AT_ONCE) {
         uint32_t left = groups - job.first, n = left < GROUPS_AT_ONCE ? left : GROUPS_AT_ONCE;
         rwk_run(&q->executor, n, quantize_groups, &job);

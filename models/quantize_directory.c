@@ -68,9 +68,8 @@ struct output {
     const struct rwk_opened *opened;
     struct text header;
     struct rwk_writer writer;
-    rwk_progress_fn progress;
-    void *progress_data;
-    uint64_t offset, total;
+    struct rwk_progress progress; /* in bytes written */
+    uint64_t offset;              /* where the next part's data begin */
 };
 
 static const void *part_data(const struct part *p, uint64_t *ret_size)
@@ -124,7 +123,7 @@ static void store(struct output *out, const struct part *p)
     for (uint64_t done = 0, n; done < size && !out->writer.os_error; done += n) {
         n = size - done < STEP ? size - done : STEP;
         rwk_writer_put(&out->writer, data + done, (size_t)n);
-        if (out->progress && out->progress(out->progress_data, out->writer.size, out->total))
+        if (!rwk_progress_add(&out->progress, n))
             out->writer.os_error = ECANCELED;
     }
 }
@@ -162,7 +161,8 @@ static enum rwk_status write_weights(struct output *out, const char *path, struc
     enum rwk_status status = rwk_writer_open(&out->writer, path, 0666, arena, error);
     if (status)
         return status;
-    out->total = sizeof length + h->size + out->offset;
+    out->progress.done = sizeof length + h->size;
+    out->progress.total = out->progress.done + out->offset;
     rwk_writer_put(&out->writer, length, sizeof length);
     rwk_writer_put(&out->writer, h->data, h->size);
     each_part(out, store);
@@ -206,9 +206,10 @@ static bool is_companion(const char *name)
     return false;
 }
 
+/* `cut` says how much of the text is kept (NULL: all); `more` follows it. */
 static enum rwk_status copy_file(const char *from, const char *to, const char *name,
-                                 const char *more, size_t drop, struct rwk_arena *arena,
-                                 struct rwk_error *error)
+                                 size_t (*cut)(const char *text, size_t size), const char *more,
+                                 struct rwk_arena *arena, struct rwk_error *error)
 {
     char *source, *target;
     struct rwk_file file = { 0 };
@@ -218,7 +219,8 @@ static enum rwk_status copy_file(const char *from, const char *to, const char *n
     if (!status)
         status = rwk_file_open(&file, source, RWK_LOAD_READ, arena->memory, error);
     if (!status)
-        status = write_file(target, file.data, file.size - drop, more, arena, error);
+        status = write_file(target, file.data, cut ? cut(file.data, file.size) : file.size, more,
+                            arena, error);
     rwk_file_close(&file);
     return status;
 }
@@ -233,36 +235,32 @@ static enum rwk_status copy_companions(const char *from, const char *to, struct 
         return rwk_fail_at(error, RWK_STATUS_IO, &where, "cannot be read");
     for (struct dirent *entry; !status && (entry = readdir(directory));)
         if (is_companion(entry->d_name))
-            status = copy_file(from, to, entry->d_name, "", 0, arena, error);
+            status = copy_file(from, to, entry->d_name, NULL, "", arena, error);
     closedir(directory);
     return status;
+}
+
+/* An object's text without the brace that closes it; that it has one is known, it was parsed. */
+static size_t cut_brace(const char *text, size_t size)
+{
+    while (size > 0 && text[size - 1] != '}')
+        size--;
+    size -= size > 0;
+    while (size > 0 && strchr(" \t\r\n", text[size - 1]))
+        size--;
+    return size;
 }
 
 /* The object of config.json with one member more at its end. */
 static enum rwk_status write_config(const char *from, const char *to, enum rwk_element element,
                                     struct rwk_arena *arena, struct rwk_error *error)
 {
-    char *path, more[160];
-    struct rwk_file file = { 0 };
-    enum rwk_status status = rwk_path_join(&path, arena, from, "config.json", error);
-    if (!status)
-        status = rwk_file_open(&file, path, RWK_LOAD_READ, arena->memory, error);
-    if (status)
-        return status;
-    size_t kept = file.size;
-    const char *text = file.data;
-    while (kept > 0 && text[kept - 1] != '}')
-        kept--;
-    kept -= kept > 0; /* the brace that closes the object, which was read before */
-    while (kept > 0 && strchr(" \t\r\n", text[kept - 1]))
-        kept--;
+    char more[160];
     snprintf(more, sizeof more,
              ",\n  \"quantization_config\": {\"quant_method\": \"%s\", \"bits\": %d, "
              "\"block_size\": %d}\n}\n",
              RWK_QUANT_METHOD, rwk_is_q8(element) ? 8 : 4, RWK_QUANT_BLOCK);
-    size_t drop = file.size - kept;
-    rwk_file_close(&file);
-    return copy_file(from, to, "config.json", more, drop, arena, error);
+    return copy_file(from, to, "config.json", cut_brace, more, arena, error);
 }
 
 /* ---- all of it ---- */
@@ -304,8 +302,8 @@ enum rwk_status rwk_quantize(const char *from, const char *to,
     const struct rwk_opened *o = model->owner;
     struct output out = { .opened = o,
                           .header = { .memory = &memory },
-                          .progress = options->progress,
-                          .progress_data = options->progress_data };
+                          .progress = { .fn = options->progress,
+                                        .fn_data = options->progress_data } };
     if (o->packed != RWK_ELEMENT_F32)
         status = rwk_fail(error, RWK_STATUS_UNSUPPORTED, from, "is quantised already");
     if (!status)

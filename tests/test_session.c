@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
-#include "checkpoint.h"
+#include "one_model.h"
 
-enum { CONTEXT = 256, LENGTH = 150 };
+enum { LENGTH = 150 };
 
 /* One checkpoint for each way of keeping time and memory: positions, windows, frequencies that
  * change with the length. */
@@ -18,24 +18,6 @@ static const char *const names[] = {
 enum { N_NAMES = sizeof names / sizeof *names };
 
 /* ---- what the cases share ---- */
-
-static struct rwk_model *model;
-static struct rwk_session_options options;
-static uint32_t vocab;
-static uint32_t tokens[CONTEXT];
-
-static void open_model(const char *name)
-{
-    struct rwk_model_info info = { .size = sizeof info };
-    model = open_checkpoint(name, NULL);
-    assert_ok(rwk_model_get_info(model, &info));
-    vocab = info.vocab_size;
-    rwk_session_options_init(&options);
-    options.context = info.context_limit < CONTEXT ? info.context_limit : CONTEXT;
-    options.chunk = 48;
-    for (uint32_t i = 0; i < CONTEXT; i++)
-        tokens[i] = (i * 31 + i * i * 7 + 5) % vocab;
-}
 
 static uint32_t length_of_text(void)
 {

@@ -6,34 +6,17 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include "checkpoint.h"
+#include "one_model.h"
 #include "runtime/base/hash.h"
 #include "scratch.h"
 
-enum { CONTEXT = 256, FIXED = 64, GROUP = 16 };
+enum { FIXED = 64, GROUP = 16 };
 
 static const char *const names[] = {
     "llama-mha", "llama-dynamic", "llama-longrope-short", "phi", "bloom", "mistral-window",
     "gemma2",    "xglm",
 };
 enum { N_NAMES = sizeof names / sizeof *names };
-
-static struct rwk_model *model;
-static struct rwk_session_options options;
-static uint32_t vocab, tokens[CONTEXT];
-
-static void open_model(const char *name)
-{
-    struct rwk_model_info info = { .size = sizeof info };
-    model = open_checkpoint(name, NULL);
-    assert_ok(rwk_model_get_info(model, &info));
-    vocab = info.vocab_size;
-    rwk_session_options_init(&options);
-    options.context = info.context_limit < CONTEXT ? info.context_limit : CONTEXT;
-    options.chunk = 48;
-    for (uint32_t i = 0; i < CONTEXT; i++)
-        tokens[i] = (i * 31 + i * i * 7 + 5) % vocab;
-}
 
 /* ---- a state in memory ---- */
 

@@ -161,7 +161,7 @@ static struct page open_page(const struct rwk_attention_block *b, uint32_t begin
         widen_values_q8(scratch + WIDENED_PAGE, b, begin, end);
         return widened_page(b, scratch);
     }
-    size_t size = element_size(b->element), n_k = (size_t)b->head_dim * RWK_KEY_BLOCK,
+    size_t size = rwk_element_bytes(b->element), n_k = (size_t)b->head_dim * RWK_KEY_BLOCK,
            n_v = (size_t)RWK_KEY_BLOCK * b->v_stride;
     struct page page = {
         b->k, b->v, RWK_KEY_BLOCK * size, b->v_stride * size, size, products[b->element]

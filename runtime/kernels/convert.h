@@ -5,12 +5,6 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/simd.h"
 
-/* Bytes of one stored element. */
-RWK_INLINE size_t element_size(enum rwk_element e)
-{
-    return e == RWK_ELEMENT_F32 ? 4 : 2;
-}
-
 /* RWK_LANES elements at p. `e` is a constant at every use, so that nothing of the choice is left at
  * run time. */
 RWK_INLINE vf load_element(enum rwk_element e, const void *p)
@@ -44,9 +38,9 @@ RWK_INLINE void widen(enum rwk_element e, float *dst, const void *src, size_t n)
     const unsigned char *from = src;
     size_t i = 0;
     for (; i + RWK_LANES <= n; i += RWK_LANES)
-        vf_store(dst + i, load_element(e, from + i * element_size(e)));
+        vf_store(dst + i, load_element(e, from + i * rwk_element_bytes(e)));
     if (i < n)
-        vf_store_n(dst + i, load_element_n(e, from + i * element_size(e), n - i), n - i);
+        vf_store_n(dst + i, load_element_n(e, from + i * rwk_element_bytes(e), n - i), n - i);
 }
 
 RWK_INLINE void narrow(enum rwk_element e, void *dst, const float *src, size_t n)
@@ -54,11 +48,11 @@ RWK_INLINE void narrow(enum rwk_element e, void *dst, const float *src, size_t n
     unsigned char *to = dst;
     size_t i = 0;
     for (; i + RWK_LANES <= n; i += RWK_LANES)
-        store_element(e, to + i * element_size(e), vf_load(src + i));
+        store_element(e, to + i * rwk_element_bytes(e), vf_load(src + i));
     if (i < n) {
         float padded[RWK_LANES];
         store_element(e, padded, vf_load_n(src + i, n - i));
-        memcpy(to + i * element_size(e), padded, (n - i) * element_size(e));
+        memcpy(to + i * rwk_element_bytes(e), padded, (n - i) * rwk_element_bytes(e));
     }
 }
 

@@ -40,6 +40,12 @@ enum rwk_element {
     RWK_N_ELEMENTS
 };
 
+/* Bytes of an element that is stored by itself: F32, F16, BF16. */
+static inline size_t rwk_element_bytes(enum rwk_element e)
+{
+    return e == RWK_ELEMENT_F32 ? 4 : 2;
+}
+
 /* A weight matrix of `rows` outputs by `cols` inputs, as stored.
  *   transposed == false: [rows][cols], `stride` elements from row to row (PyTorch's Linear)
  *   transposed == true:  [cols][rows], `stride` elements from input to input (GPT-2's Conv1D) */

@@ -1,12 +1,10 @@
 /* See kvpage.h. */
 #include "runtime/kernels/kvpage.h"
 
-static const unsigned char element_bytes[RWK_N_ELEMENTS] = {
-    [RWK_ELEMENT_F32] = 4,
-    [RWK_ELEMENT_F16] = 2,
-    [RWK_ELEMENT_BF16] = 2,
-    [RWK_ELEMENT_Q8] = 1,
-};
+static size_t element_bytes(enum rwk_element element)
+{
+    return element == RWK_ELEMENT_Q8 ? 1 : rwk_element_bytes(element);
+}
 
 static size_t scale_bytes(enum rwk_element element, uint32_t head_dim)
 {
@@ -15,12 +13,12 @@ static size_t scale_bytes(enum rwk_element element, uint32_t head_dim)
 
 size_t rwk_kv_key_bytes(enum rwk_element element, uint32_t head_dim)
 {
-    return (size_t)head_dim * RWK_KEY_BLOCK * element_bytes[element] +
+    return (size_t)head_dim * RWK_KEY_BLOCK * element_bytes(element) +
            scale_bytes(element, head_dim);
 }
 
 size_t rwk_kv_value_bytes(enum rwk_element element, uint32_t head_dim)
 {
-    return RWK_KEY_BLOCK * rwk_kv_value_stride(head_dim) * element_bytes[element] +
+    return RWK_KEY_BLOCK * rwk_kv_value_stride(head_dim) * element_bytes(element) +
            scale_bytes(element, head_dim);
 }

@@ -12,12 +12,12 @@ RWK_INLINE void put_key(enum rwk_element e, void *page, uint32_t slot, const flo
                         uint32_t head_dim)
 {
     unsigned char stored[PUT_CHUNK * sizeof(float)];
-    unsigned char *to = (unsigned char *)page + slot * element_size(e);
+    unsigned char *to = (unsigned char *)page + slot * rwk_element_bytes(e);
     for (uint32_t d = 0; d < head_dim; d += PUT_CHUNK) {
         uint32_t n = head_dim - d < PUT_CHUNK ? head_dim - d : PUT_CHUNK;
         narrow(e, stored, k + d, n);
-        for (uint32_t i = 0; i < n; i++, to += RWK_KEY_BLOCK * element_size(e))
-            memcpy(to, stored + i * element_size(e), element_size(e));
+        for (uint32_t i = 0; i < n; i++, to += RWK_KEY_BLOCK * rwk_element_bytes(e))
+            memcpy(to, stored + i * rwk_element_bytes(e), rwk_element_bytes(e));
     }
 }
 
@@ -25,9 +25,9 @@ RWK_INLINE void put_value(enum rwk_element e, void *page, uint32_t slot, const f
                           uint32_t head_dim)
 {
     size_t stride = rwk_kv_value_stride(head_dim);
-    unsigned char *to = (unsigned char *)page + slot * stride * element_size(e);
+    unsigned char *to = (unsigned char *)page + slot * stride * rwk_element_bytes(e);
     narrow(e, to, v, head_dim);
-    memset(to + head_dim * element_size(e), 0, (stride - head_dim) * element_size(e));
+    memset(to + head_dim * rwk_element_bytes(e), 0, (stride - head_dim) * rwk_element_bytes(e));
 }
 
 #define PUT(name, element)                                                                         \

@@ -80,7 +80,7 @@ RWK_INLINE vf load_half(enum rwk_element e, const unsigned char *row, size_t k, 
 {
     if (e == RWK_ELEMENT_BF16)
         return half ? vf_load_bf16_odd(row + 2 * k) : vf_load_bf16_even(row + 2 * k);
-    return load_element(e, row + (k + (size_t)half * RWK_LANES) * element_size(e));
+    return load_element(e, row + (k + (size_t)half * RWK_LANES) * rwk_element_bytes(e));
 }
 
 /* The same of a group of which the row has n < GROUP elements. */
@@ -88,14 +88,14 @@ RWK_INLINE vf load_half_n(enum rwk_element e, const unsigned char *row, size_t k
                           size_t n)
 {
     float padded[GROUP] = { 0 };
-    memcpy(padded, row + k * element_size(e), n * element_size(e));
+    memcpy(padded, row + k * rwk_element_bytes(e), n * rwk_element_bytes(e));
     return load_half(e, (const unsigned char *)padded, 0, half);
 }
 
 RWK_INLINE const unsigned char *weight_row(const struct rwk_matrix *w, enum rwk_element e,
                                            uint32_t row)
 {
-    return (const unsigned char *)w->data + row * w->stride * element_size(e);
+    return (const unsigned char *)w->data + row * w->stride * rwk_element_bytes(e);
 }
 
 /* ---- the tile ---- */
@@ -135,9 +135,10 @@ RWK_INLINE void tile_prefetch(enum rwk_element e, int n_rows, const struct tile 
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++)
 #pragma GCC unroll 2
-        for (size_t line = 0; line < GROUP * element_size(e); line += 64)
+        for (size_t line = 0; line < GROUP * rwk_element_bytes(e); line += 64)
             __builtin_prefetch(
-                (const void *)((uintptr_t)tile->w[r] + k * element_size(e) + ahead + line), 0, 2);
+                (const void *)((uintptr_t)tile->w[r] + k * rwk_element_bytes(e) + ahead + line), 0,
+                2);
 }
 
 /* acc[row][token] += w x over n elements. e, n_rows and n_tokens are constants at every use. */
@@ -187,7 +188,7 @@ RWK_INLINE void direct(enum rwk_element e, int n_rows, int n_tokens, const struc
                        uint32_t row_begin, uint32_t row_end)
 {
     struct tile tile;
-    const size_t next_rows = (size_t)n_rows * m->w->stride * element_size(e);
+    const size_t next_rows = (size_t)n_rows * m->w->stride * rwk_element_bytes(e);
     const size_t ahead = next_rows < PREFETCH_ROWS ? next_rows : PREFETCH_ALONG;
     tile_tokens(&tile, n_tokens, m->x, m->x_stride, m->n_tokens);
     for (uint32_t r = row_begin; r < row_end; r += (uint32_t)n_rows) {
@@ -213,7 +214,7 @@ RWK_INLINE void strip_widen(enum rwk_element e, struct strip *strip, const struc
                             uint32_t row, uint32_t n_rows, size_t k, size_t n)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
-        const unsigned char *from = weight_row(w, e, row + r) + k * element_size(e);
+        const unsigned char *from = weight_row(w, e, row + r) + k * rwk_element_bytes(e);
         float *to = strip->w[r];
         size_t i = 0;
         for (; i + GROUP <= n; i += GROUP) {

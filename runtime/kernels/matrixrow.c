@@ -28,12 +28,9 @@ static void unpack_row(const struct rwk_matrix *m, size_t row, float *y)
 void rwk_matrix_row(const struct rwk_kernels *kernels, const struct rwk_matrix *m, size_t row,
                     float *y)
 {
-    static const unsigned char bytes[] = {
-        [RWK_ELEMENT_F32] = 4, [RWK_ELEMENT_F16] = 2, [RWK_ELEMENT_BF16] = 2
-    };
     if (rwk_is_quantized(m->element))
         unpack_row(m, row, y);
     else
-        kernels->widen[m->element](y, (const char *)m->data + row * m->stride * bytes[m->element],
-                                   m->cols);
+        kernels->widen[m->element](
+            y, (const char *)m->data + row * m->stride * rwk_element_bytes(m->element), m->cols);
 }

@@ -51,13 +51,13 @@ RWK_INLINE void panel_tile(enum rwk_element e, bool paired, int width, int n_vec
             acc[t][v] = !p->onto ? vf_zero() : whole ? vf_load(y) : vf_load_n(y, n);
         }
     }
-    const unsigned char *row = p->p + column * element_size(e) + p->k_begin * p->p_stride;
+    const unsigned char *row = p->p + column * rwk_element_bytes(e) + p->k_begin * p->p_stride;
     for (uint32_t k = p->k_begin; k < p->k_end; k++, row += p->p_stride) {
         vf w[PANEL_VECTORS];
         size_t at = x_index(paired, k);
 #pragma GCC unroll 16
         for (int v = 0; v < n_vectors; v++) {
-            const unsigned char *from = row + (size_t)v * RWK_LANES * element_size(e);
+            const unsigned char *from = row + (size_t)v * RWK_LANES * rwk_element_bytes(e);
             w[v] = whole ? load_element(e, from) : load_element_n(e, from, n);
         }
 #pragma GCC unroll 8
@@ -140,8 +140,8 @@ RWK_INLINE void matmul_transposed_packed(enum rwk_element e, bool paired,
             uint32_t n_columns = row_end - column < PACK_COLUMNS ? row_end - column : PACK_COLUMNS;
             uint32_t n = m->w->cols - k < PACK_K ? m->w->cols - k : PACK_K;
             for (uint32_t i = 0; i < n; i++)
-                widen(e, scratch[i], data + ((k + i) * m->w->stride + column) * element_size(e),
-                      n_columns);
+                widen(e, scratch[i],
+                      data + ((k + i) * m->w->stride + column) * rwk_element_bytes(e), n_columns);
             struct panel p = { .p = (const unsigned char *)scratch,
                                .p_stride = sizeof *scratch,
                                .x = (const float *)m->x + k,
@@ -163,8 +163,8 @@ RWK_INLINE void matmul_transposed(enum rwk_element e, bool paired, const struct 
         matmul_transposed_packed(e, paired, m, row_begin, row_end, scratch);
         return;
     }
-    struct panel p = { .p = (const unsigned char *)m->w->data + row_begin * element_size(e),
-                       .p_stride = m->w->stride * element_size(e),
+    struct panel p = { .p = (const unsigned char *)m->w->data + row_begin * rwk_element_bytes(e),
+                       .p_stride = m->w->stride * rwk_element_bytes(e),
                        .x = m->x,
                        .x_stride = m->x_stride / sizeof(float),
                        .y = m->y + row_begin,

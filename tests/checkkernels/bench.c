@@ -258,7 +258,7 @@ static size_t data_bytes(enum rwk_element e, size_t rows, size_t cols)
 {
     return rwk_is_quantized(e)
                ? rwk_quant_groups(rows) * rwk_quant_blocks(cols) * rwk_quant_block_bytes(e)
-               : rows * cols * element_bytes(e);
+               : rows * cols * rwk_element_bytes(e);
 }
 static size_t matrix_bytes(enum rwk_element e, size_t rows, size_t cols)
 {

@@ -110,10 +110,10 @@ const char *element_name(enum rwk_element e)
 
 double element_value(enum rwk_element e, const void *src, size_t i)
 {
-    const unsigned char *p = (const unsigned char *)src + i * element_bytes(e);
+    const unsigned char *p = (const unsigned char *)src + i * rwk_element_bytes(e);
     float f;
     uint16_t h;
-    memcpy(e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, p, element_bytes(e));
+    memcpy(e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, p, rwk_element_bytes(e));
     return e == RWK_ELEMENT_F32
                ? (double)f
                : (double)(e == RWK_ELEMENT_F16 ? rwk_f16_to_float(h) : rwk_bf16_to_float(h));
@@ -137,8 +137,8 @@ void random_elements(struct context *c, enum rwk_element e, void *dst, double *r
     for (size_t i = 0; i < n; i++) {
         float f = random_float(c, 1);
         uint16_t h = e == RWK_ELEMENT_F16 ? rwk_float_to_f16(f) : rwk_float_to_bf16(f);
-        memcpy((unsigned char *)dst + i * element_bytes(e),
-               e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, element_bytes(e));
+        memcpy((unsigned char *)dst + i * rwk_element_bytes(e),
+               e == RWK_ELEMENT_F32 ? (void *)&f : (void *)&h, rwk_element_bytes(e));
         if (ret)
             ret[i] = element_value(e, dst, i);
     }

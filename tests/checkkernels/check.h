@@ -54,10 +54,6 @@ bool claim(struct context *c, bool holds, const char *format, ...)
 /* Distance of y from x in units in the last place of the float nearest to x. */
 double ulps(float y, double x);
 
-static inline size_t element_bytes(enum rwk_element e)
-{
-    return e == RWK_ELEMENT_F32 ? 4 : 2;
-}
 const char *element_name(enum rwk_element e);
 /* n random elements of a stored type at dst; the numbers they stand for to `ret`, if not NULL. */
 void random_elements(struct context *c, enum rwk_element e, void *dst, double *ret, size_t n);

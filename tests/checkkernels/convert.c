@@ -62,7 +62,7 @@ static void check_narrow(struct context *c, enum rwk_element e)
 static void check_lengths(struct context *c, enum rwk_element e)
 {
     for (uint32_t n = 0; n < 70; n++) {
-        size_t size = element_bytes(e);
+        size_t size = rwk_element_bytes(e);
         struct buffer src = buffer_open(n * size, 1, 0), dst = buffer_open(n * sizeof(float), 4, 0),
                       back = buffer_open(n * size, 2, 0);
         random_elements(c, e, src.p, NULL, n);
@@ -101,8 +101,8 @@ static void check_pages(struct context *c, enum rwk_element e, uint32_t head_dim
                 (float)element_value(e, v.p, slot * stride + d) == x[d];
     for (size_t d = head_dim; d < stride; d++)
         right = right && element_value(e, v.p, slot * stride + d) == 0;
-    for (size_t i = 0; i < k.size / element_bytes(e); i++)
-        right = right && (i % RWK_KEY_BLOCK == slot || k.p[i * element_bytes(e)] == 0xa5);
+    for (size_t i = 0; i < k.size / rwk_element_bytes(e); i++)
+        right = right && (i % RWK_KEY_BLOCK == slot || k.p[i * rwk_element_bytes(e)] == 0xa5);
     claim(c, right && buffer_intact(&k) && buffer_intact(&v),
           "put %s [%u] fills its slot and no other", element_name(e), head_dim);
     free(x);

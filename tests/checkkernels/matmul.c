@@ -28,7 +28,7 @@ struct product {
 static void open_stored(struct context *c, struct product *p)
 {
     uint32_t outer = p->transposed ? p->cols : p->rows, inner = p->transposed ? p->rows : p->cols;
-    size_t stride = inner + random_below(c, 3), size = element_bytes(p->e);
+    size_t stride = inner + random_below(c, 3), size = rwk_element_bytes(p->e);
     size_t n = outer ? (outer - 1) * stride + inner : 0;
     p->w = buffer_open(n * size, 1,
                        0); /* ends at the end of memory, at whatever alignment that gives */
